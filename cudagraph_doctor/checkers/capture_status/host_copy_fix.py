@@ -1,0 +1,278 @@
+"""Changed code for CGD102: the tensor is made before the capture, or the copy does not block."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from typing import TYPE_CHECKING
+
+from cudagraph_doctor.checkers.code.edit import indent_of, replace_lines, replace_nodes
+from cudagraph_doctor.checkers.code.expression import Expression, called, names_in
+
+if TYPE_CHECKING:
+    from cudagraph_doctor.checkers.code.text import SourceText
+    from cudagraph_doctor.findings import Fix, Location
+    from cudagraph_doctor.session.model import CaptureState, Session
+
+_MAKERS = frozenset({"tensor", "as_tensor", "new_tensor", "from_numpy", "asarray"})
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def fix_for(
+    session: Session, capture: CaptureState, found: Expression, location: Location, *, pinned: bool
+) -> Fix | None:
+    """The first way that fits and parses."""
+    node, statement = found.node, found.statement
+    if node is None or statement is None:
+        return None
+    if isinstance(node, ast.Call) and called(node) in {"copy_", "to", "cuda"} and (pinned or called(node) == "copy_"):
+        return _non_blocking(found, location, node, pinned=pinned)
+    if isinstance(node, ast.Subscript):
+        index = index_of(node)
+        if index is None:
+            return _assigned_value(found, location, node)
+        return _hoist_index(session, capture, found, location, index, node)
+    constant = _scalar_constant(found, node)
+    if constant is not None:
+        return replace_nodes(found.source, location, statement, constant)
+    return _hoist(session, capture, found, location, node)
+
+
+def source_operand(found: Expression) -> str:
+    """What a `copy_` copies from."""
+    call = found.call
+    if call is not None and called(call) == "copy_" and call.args:
+        return found.show(call.args[0])
+    return found.show(found.receiver) if call is not None and called(call) in {"to", "cuda"} else ""
+
+
+def index_of(node: ast.Subscript) -> ast.expr | None:
+    """The part of an index that becomes a CPU tensor: a list, or a call that makes a tensor."""
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    return next((part for part in parts if isinstance(part, ast.List) or called(part) in _MAKERS), None) or next(
+        (part for part in parts if isinstance(part, (ast.Name, ast.Attribute)) and not isinstance(node.ctx, ast.Store)),
+        None,
+    )
+
+
+def _non_blocking(found: Expression, location: Location, node: ast.Call, *, pinned: bool) -> Fix | None:
+    """`x.copy_(staging)` becomes `x.copy_(staging, non_blocking=True)`."""
+    assert found.statement is not None
+    arguments = [found.full(a) for a in node.args]
+    if not pinned and arguments:
+        arguments[0] = f"{arguments[0]}_pinned" if arguments[0].isidentifier() else arguments[0]
+    named = [f"{k.arg}={found.full(k.value)}" for k in node.keywords if k.arg and k.arg != "non_blocking"]
+    new = f"{found.full(node.func)}({', '.join([*arguments, *named, 'non_blocking=True'])})"
+    origin = found.full(node.args[0]) if node.args else ""
+    comment = "" if pinned or not origin else f"before the capture: {arguments[0]} = {origin}.pin_memory()"
+    return replace_nodes(found.source, location, found.statement, {node: new}, comment)
+
+
+def _scalar_constant(found: Expression, node: ast.expr) -> dict[ast.expr, str] | None:
+    """`torch.where(c, x, torch.tensor(0.0))` becomes `torch.where(c, x, 0.0)`: operators take Python numbers."""
+    inner = next(
+        (n for n in ast.walk(node) if isinstance(n, ast.Call) and called(n) in _MAKERS and len(n.args) == 1), None
+    )
+    if (
+        inner is None
+        or not isinstance(inner.args[0], ast.Constant)
+        or not isinstance(inner.args[0].value, (int, float))
+    ):
+        return None
+    parent = found.source.parents.get(inner)
+    if not isinstance(parent, (ast.Call, ast.BinOp)) or (isinstance(parent, ast.Call) and called(parent) in _MAKERS):
+        return None
+    return {inner: found.full(inner.args[0])}
+
+
+def _assigned_value(found: Expression, location: Location, node: ast.Subscript) -> Fix | None:
+    """`z[:, idx] = 1.0` becomes an assignment of a tensor that is filled on the GPU."""
+    statement = found.statement
+    value = getattr(statement, "value", None)
+    if not isinstance(statement, ast.Assign) or not isinstance(value, ast.Constant):
+        return None
+    base = found.full(node.value)
+    new = f"torch.full((), {found.full(value)}, dtype={base}.dtype, device={base}.device)"
+    return replace_nodes(found.source, location, statement, {value: new})
+
+
+def _hoist_index(
+    session: Session, capture: CaptureState, found: Expression, location: Location, index: ast.expr, node: ast.Subscript
+) -> Fix | None:
+    """`hidden[0][[0, 2, 3]]`: the list becomes a tensor that is made before the capture."""
+    base = _root(node.value)
+    device = f"{base}.device" if base else '"cuda"'
+    if isinstance(index, ast.List):
+        made = f"torch.tensor({found.full(index)}, device={device})"
+    else:
+        made = f"{found.full(index)}.to({device})"
+    name = (
+        f"{index.id}_cuda"
+        if isinstance(index, ast.Name)
+        else _free_name(found, f"{_target_name(found) or base or 'rows'}_index")
+    )
+    return _before_region(
+        session, capture, found, location, {index: name}, f"{name} = {made}", names_in(index) | names_in(node.value)
+    )
+
+
+def _hoist(
+    session: Session, capture: CaptureState, found: Expression, location: Location, node: ast.expr
+) -> Fix | None:
+    """`pos = torch.tensor([step], device="cuda")`: made before the capture, the line in the region goes."""
+    statement, name = found.statement, _target_name(found)
+    assert statement is not None
+    made = f"{name or 'static_value'} = {found.full(node)}"
+    if name and isinstance(statement, ast.Assign) and statement.value is node:
+        return _before_region(session, capture, found, location, None, made, names_in(node))
+    buffer = _free_name(found, "static_value")
+    return _before_region(
+        session, capture, found, location, {node: buffer}, f"{buffer} = {found.full(node)}", names_in(node)
+    )
+
+
+def _before_region(
+    session: Session,
+    capture: CaptureState,
+    found: Expression,
+    location: Location,
+    changes: dict[ast.expr, str] | None,
+    made: str,
+    reads: frozenset[str],
+) -> Fix | None:
+    """The making of a tensor moved before the capture.
+
+    Above the function that is captured or above the `with` block, if every name is known there; otherwise the line
+    itself uses the tensor, and a comment says what to make where.
+    """
+    source, statement = found.source, found.statement
+    assert statement is not None
+    target = made.partition(" = ")[0]
+    constant = reads <= {"torch"} | {name for name in reads if f"{name}.device" in made}
+    when = "" if constant else f"; before each replay: {target}.copy_(new_values)"
+    refresh = f"  # made once, before the capture{when}"
+    anchor = _anchor(session, capture, found, location, reads)
+    if anchor is not None:
+        kept = _changed_lines(found, changes)
+        body = [*source.lines[anchor.lineno - 1 : statement.lineno - 1], *kept]
+        first = f"{indent_of(source, anchor)}{made}{refresh}"
+        end = statement.end_lineno or statement.lineno
+        fix = replace_lines(source, location, anchor.lineno, end, [first, *body] if kept or body else [first])
+        if fix is not None:
+            return fix
+    comment = f"made before the capture: {made}"
+    if changes is not None:
+        return replace_nodes(source, location, statement, changes, comment)
+    value = getattr(statement, "value", None)
+    return (
+        replace_nodes(
+            source, location, statement, {value: f"static_{target}"}, f"made before the capture: static_{made}"
+        )
+        if isinstance(value, ast.expr)
+        else None
+    )
+
+
+def _changed_lines(found: Expression, changes: dict[ast.expr, str] | None) -> list[str]:
+    """The statement's lines as they are afterwards; none where it moved away."""
+    statement = found.statement
+    assert statement is not None
+    if changes is None:
+        block = found.source.block_of(statement)
+        return [f"{indent_of(found.source, statement)}pass"] if block == [statement] else []
+    lines = list(found.source.lines[statement.lineno - 1 : statement.end_lineno or statement.lineno])
+    for node, new in changes.items():
+        row = node.lineno - statement.lineno
+        if node.end_lineno != node.lineno:
+            return lines
+        data = lines[row].encode()
+        lines[row] = (data[: node.col_offset] + new.encode() + data[node.end_col_offset or 0 :]).decode(
+            "utf-8", "replace"
+        )
+    return lines
+
+
+def _anchor(
+    session: Session, capture: CaptureState, found: Expression, location: Location, reads: frozenset[str]
+) -> ast.stmt | None:
+    """The statement before which the tensor can be made: names it reads must be known there."""
+    source, statement = found.source, found.statement
+    assert statement is not None
+    begin = session.location(capture.begin.stack)
+    function = source.enclosing(statement, *_FUNCTIONS, ast.Lambda)
+    block = next(
+        (a for a in source.ancestors(statement) if isinstance(a, ast.With) and _begins_at(a, begin, location)), None
+    )
+    if block is not None and not _stored_in(block) & reads:
+        return block
+    if not isinstance(function, _FUNCTIONS) or isinstance(source.parents.get(function), ast.ClassDef):
+        return None
+    own = _stored_in(function) | {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
+    outer = source.enclosing(function, *_FUNCTIONS, ast.ClassDef)
+    known = own & reads
+    return (
+        function
+        if not known and outer is None and not function.decorator_list and _defined_before(source, function, reads)
+        else None
+    )
+
+
+def _defined_before(source: SourceText, function: ast.stmt, reads: frozenset[str]) -> bool:
+    """Whether every name that a value reads has its value above the function."""
+    tree = source.tree
+    if tree is None:
+        return False
+    above = {
+        n.id
+        for s in tree.body
+        if s.lineno < function.lineno
+        for n in ast.walk(s)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
+    above |= {
+        alias.asname or alias.name.partition(".")[0]
+        for s in tree.body
+        if isinstance(s, (ast.Import, ast.ImportFrom))
+        for alias in s.names
+    }
+    return reads <= above | set(dir(builtins))
+
+
+def _begins_at(block: ast.With, begin: Location | None, location: Location) -> bool:
+    if begin is None or begin.file != location.file:
+        return False
+    return block.lineno <= begin.line <= block.body[0].lineno - 1 or block.lineno == begin.line
+
+
+def _stored_in(node: ast.AST) -> frozenset[str]:
+    return frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+
+
+def _target_name(found: Expression) -> str:
+    statement = found.statement
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+        return statement.targets[0].id
+    return ""
+
+
+def _free_name(found: Expression, wanted: str) -> str:
+    taken = (
+        {n.id for n in ast.walk(found.source.tree) if isinstance(n, ast.Name)}
+        if found.source.tree is not None
+        else set()
+    )
+    while wanted in taken:
+        wanted += "_"
+    return wanted
+
+
+def _root(node: ast.expr) -> str:
+    """`hidden` of `hidden[0]`, `x` of `x.view(-1)`, `self.cache` of that."""
+    while isinstance(node, (ast.Subscript, ast.Call)):
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        elif isinstance(node.func, ast.Attribute):
+            node = node.func.value
+        else:
+            return ""
+    return ast.unparse(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""

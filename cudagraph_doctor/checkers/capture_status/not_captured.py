@@ -1,0 +1,130 @@
+"""CGD113: work that ran once, at capture time, and is missing from every replay."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+from cudagraph_doctor.checkers.capture_status.uncaptured import Tie, Uncaptured
+from cudagraph_doctor.checkers.code.edit import indent_of, replace_lines
+from cudagraph_doctor.checkers.code.expression import called, find_expression
+from cudagraph_doctor.checkers.wording.stream_names import StreamBlock, stream_block
+from cudagraph_doctor.checkers.wording.words import Words, begin_place, code, stream_words
+from cudagraph_doctor.findings import Confidence, Rule, Severity
+
+if TYPE_CHECKING:
+    from cudagraph_doctor.findings import Fix
+    from cudagraph_doctor.session.model import CaptureState, Session
+
+RULE = Rule(
+    id="CGD113",
+    slug="work-not-captured",
+    level=Severity.ERROR,
+    what="A kernel, copy or memset was launched during the capture window on a stream that is not part of the capture: "
+    "it ran once, at capture time, and is missing from every replay.",
+    see_also=("CGD109", "CGD112", "CGD201"),
+    text="""\
+## What it detects
+
+Work that the capturing thread gave to a stream which does not capture, while it was capturing, and that the graph
+needs: it reads what captured work computes, or writes what captured work uses. Work of other threads, and a prefetch
+into memory that the graph does not read, are deliberate and not reported.
+
+## Why it breaks
+
+torch's capture streams are non-blocking: work on the default stream or on a private stream is not refused. It runs at
+once, on whatever is in memory at that moment, and is not recorded. Every replay leaves it out, without an error.
+
+## Bad
+
+```python
+private = torch.cuda.Stream()
+with torch.cuda.graph(g):
+    h = x + 1
+    with torch.cuda.stream(private):
+        torch.mul(h, 2, out=out)
+```
+
+## Good
+
+```python
+with torch.cuda.graph(g):
+    h = x + 1
+    private.wait_stream(torch.cuda.current_stream())      # fork
+    with torch.cuda.stream(private):
+        torch.mul(h, 2, out=out)
+    torch.cuda.current_stream().wait_stream(private)      # join
+```
+
+## Evidence needed
+
+Python evidence: torch's operators with their stream, whether it captures, and their memory; launches through
+cuda-bindings. Driver evidence also sees the launches of libraries and extensions.
+""",
+)
+
+_WHY = {
+    Tie.READS_RESULT: "it uses what the graph computes",
+    Tie.FEEDS_GRAPH: "it writes what the graph uses",
+    Tie.SHARES_INPUT: "it calculates from the same inputs as the graph",
+    Tie.UNKNOWN_MEMORY: "",
+}
+CONFIDENCE = {
+    Tie.READS_RESULT: Confidence.PROVEN,
+    Tie.FEEDS_GRAPH: Confidence.PROVEN,
+    Tie.SHARES_INPUT: Confidence.LIKELY,
+    Tie.UNKNOWN_MEMORY: Confidence.LIKELY,
+}
+
+
+def explain(session: Session, capture: CaptureState, work: Uncaptured) -> Words:
+    """The missing work, its stream, and what ties it to the graph."""
+    activity = work.activity
+    location = session.location(activity.stack)
+    found = find_expression(session, location, lambda n: bool(called(n)))
+    block = stream_block(session, activity.stack)
+    name = block.name if block is not None else ""
+    subject = code(found.text) if found.text else code(getattr(activity.record, "kernel", "") or activity.name)
+    stream = stream_words(session, activity.stream, name)
+    why = f"; {_WHY[work.tie]}" if _WHY[work.tie] else ""
+    tied = session.location(work.other.stack) if work.other is not None else None
+    note = {Tie.READS_RESULT: "captured; computes what it reads", Tie.FEEDS_GRAPH: "captured; uses what it writes"}
+    related = (
+        (tied.with_note(note.get(work.tie, "captured; uses the same memory")),)
+        if tied is not None and tied != location
+        else ()
+    )
+    return Words(
+        message=f"{subject} runs on {stream}, which is not part of the capture: it ran once, at capture time, and is "
+        f"missing from every replay{why}.",
+        remedy=_remedy(activity.kind == "call", stream, name),
+        fix=_fork_and_join(block) if block is not None else None,
+        related=(*related, *begin_place(session, capture)),
+        confidence=CONFIDENCE[work.tie],
+    )
+
+
+def _remedy(raw: bool, stream: str, name: str) -> str:
+    if raw and not name:
+        return (
+            "Pass `torch.cuda.current_stream().cuda_stream` as the stream of the launch (in an extension "
+            "`at::cuda::getCurrentCUDAStream()`)."
+        )
+    if "default" in stream or "default" in name:
+        return "Leave out the switch to the default stream, so that the work runs on the capturing stream."
+    return (
+        f"Run it on `torch.cuda.current_stream()`, or make {stream} part of the capture: let it wait for the capturing "
+        "stream before (fork) and let the capturing stream wait for it after (join)."
+    )
+
+
+def _fork_and_join(block: StreamBlock) -> Fix | None:
+    """A fork before the `with torch.cuda.stream(…)` block and a join behind it."""
+    source, statement = block.source, block.statement
+    if "default_stream" in block.name or not all(p.isidentifier() for p in block.name.split(".")):
+        return None
+    indent = indent_of(source, statement)
+    start, end = statement.lineno, statement.end_lineno or statement.lineno
+    fork = textwrap.indent(f"{block.name}.wait_stream(torch.cuda.current_stream())", indent)
+    join = textwrap.indent(f"torch.cuda.current_stream().wait_stream({block.name})", indent)
+    return replace_lines(source, block.location, start, end, [fork, *source.lines[start - 1 : end], join])

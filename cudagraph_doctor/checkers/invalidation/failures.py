@@ -1,0 +1,66 @@
+"""The failed captures of a process, each cause once, with everything that failed because of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cudagraph_doctor.checkers.invalidation.classify import cause_of
+from cudagraph_doctor.checkers.invalidation.consequences import consequences_of, is_echo
+
+if TYPE_CHECKING:
+    from cudagraph_doctor.checkers.invalidation.cause import Cause
+    from cudagraph_doctor.findings import Consequence
+    from cudagraph_doctor.session.model import CaptureState, Session
+
+
+@dataclass
+class Failure:
+    """One cause and the captures that it broke, the first of them first."""
+
+    cause: Cause
+    captures: list[CaptureState]
+    echoes: list[CaptureState] = field(default_factory=list)
+    """Later captures that failed only because of what this failure left behind."""
+
+    @property
+    def capture(self) -> CaptureState:
+        """The capture that the finding is about."""
+        return self.captures[0]
+
+    @property
+    def harmless(self) -> bool:
+        """Every attempt was given up for a later, good capture of its region, and its graph never replayed."""
+        return all(c.retry is not None and not c.replays and not c.failed_replays for c in self.captures)
+
+    def consequences(self, session: Session) -> tuple[Consequence, ...]:
+        """What failed because of it, in order, each once."""
+        return consequences_of(session, self.cause, [*self.captures, *self.echoes])
+
+
+def failures(session: Session) -> list[Failure]:
+    """Every failure of a process. One call that broke two captures is one; so is one line that broke several."""
+    found: list[Failure] = []
+    for capture in session.captures:
+        cause = cause_of(session, capture)
+        if cause is None:
+            if found and capture.status != "completed" and is_echo(capture):
+                found[-1].echoes.append(capture)
+            continue
+        same = next((f for f in found if _same(session, f.cause, cause)), None)
+        if same is not None:
+            same.captures.append(capture)
+        else:
+            found.append(Failure(cause, [capture]))
+    return found
+
+
+def _same(session: Session, one: Cause, other: Cause) -> bool:
+    if one.key == other.key:
+        return True
+    if (one.rule, one.trigger) != (other.rule, other.trigger):
+        return False
+    places = session.location(one.stack), session.location(other.stack)
+    if places[0] is None or places[1] is None:
+        return False
+    return (places[0].file, places[0].line) == (places[1].file, places[1].line)

@@ -1,0 +1,151 @@
+"""Who was caught: the refused call, its thread and its line, from the best evidence there is of a change of status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cudagraph_doctor.checkers.invalidation.calls import family_of, is_noise, reaches_cuda
+from cudagraph_doctor.checkers.invalidation.cause import CONSEQUENCE, OWN_CODES
+from cudagraph_doctor.findings import Confidence
+from cudagraph_doctor.session.apis import EXACT_LAYERS, Family
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cudagraph_doctor.session.model import Activity, CaptureState, Change, Session
+    from cudagraph_doctor.trace import events
+
+
+@dataclass(frozen=True)
+class Witness:
+    """The call that changed the status, as far as it is known."""
+
+    key: int
+    """Sequence number of the record that stands for it."""
+    tid: int
+    stack: int
+    confidence: Confidence
+    api: str = ""
+    code: int = 0
+    op: Activity | None = None
+    activity: Activity | None = None
+    log: events.Log | None = None
+    gap: bool = False
+    """It ran unseen between two looks: the stack is that of the last look before it."""
+
+    @property
+    def family(self) -> Family:
+        """What the refused call does; OTHER where only the operator is known."""
+        return family_of(self.api) if self.api else Family.OTHER
+
+    @property
+    def exc(self) -> events.Raised | None:
+        """The exception with which it was refused."""
+        found = self.activity.exc if self.activity is not None else None
+        return found if found is not None else (self.op.exc if self.op is not None else None)
+
+
+def witness_of(session: Session, capture: CaptureState, change: Change) -> Witness | None:
+    """Who made the status of a capture change; None where only the end of the capture did."""
+    log = first_refusal(change.logs) or first_refusal(capture.logs)
+    across = change.across
+    if across is not None and across.kind == "capture-end":
+        return None
+    if across is not None and _is_culprit(across, log):
+        return _seen(across, log)
+    return _refused_call(capture, change, log) or _other_thread(session, capture, change, log) or _gap(change, log)
+
+
+def first_refusal(logs: Iterable[events.Log]) -> events.Log | None:
+    """The first entry of the driver's log that names a refused call, consequences and start-up noise left out."""
+    return next((e for e in logs if e.code not in {0, CONSEQUENCE} and e.api and not is_noise(e.api)), None)
+
+
+def _is_culprit(across: Activity, log: events.Log | None) -> bool:
+    """Whether the activity across which the status changed also made it change, and was not merely running then."""
+    if log is not None and log.thread and log.thread != across.tid and across.code not in OWN_CODES:
+        return False
+    if across.kind == "pycall":
+        told = across.exc is not None and across.code in OWN_CODES
+        return told or reaches_cuda(across.name) or across.name.endswith("gc.collect")
+    return True
+
+
+def _seen(across: Activity, log: events.Log | None) -> Witness:
+    op = across if across.kind == "op" else next((a for a in across.enclosing() if a.kind == "op"), None)
+    api = across.name if across.kind == "call" or family_of(across.name) is not Family.OTHER else ""
+    exact = across.kind == "call" and getattr(across.record, "layer", "") in EXACT_LAYERS
+    if log is not None and not exact and log.thread in {0, across.tid}:
+        api = log.api
+    code = across.code if across.code not in {0, CONSEQUENCE} else (log.code if log is not None else 0)
+    stack = across.stack or (op.stack if op is not None else 0)
+    if stack == 0:
+        stack = next((a.stack for a in across.enclosing() if a.stack), 0)
+    sure = exact or (log is not None and log.thread == across.tid) or across.code in OWN_CODES
+    return Witness(
+        key=across.q,
+        tid=_thread_of(across, op),
+        stack=stack,
+        confidence=Confidence.PROVEN if sure else Confidence.LIKELY,
+        api=api,
+        code=code,
+        op=op,
+        activity=across,
+        log=log,
+    )
+
+
+def _thread_of(across: Activity, op: Activity | None) -> int:
+    """The thread for which it ran: autograd's device threads work for the one that called backward."""
+    via = getattr(across.record, "via", 0) or (getattr(op.record, "via", 0) if op is not None else 0)
+    return via or across.tid
+
+
+def _refused_call(capture: CaptureState, change: Change, log: events.Log | None) -> Witness | None:
+    """A call between the two looks that was itself refused, on any thread."""
+    first = change.record.since or (change.between[0].q if change.between[0] is not None else capture.first_q)
+    for activity in capture.activities:
+        if (
+            first <= activity.q < change.record.q
+            and activity.code in OWN_CODES
+            and activity.kind in {"call", "pycall", "op"}
+        ):
+            return _seen(activity, log if log is not None and log.thread in {0, activity.tid} else None)
+    return None
+
+
+def _other_thread(session: Session, capture: CaptureState, change: Change, log: events.Log | None) -> Witness | None:
+    """The driver's log names another thread: its last known line, where it was seen at work or when it was noticed."""
+    if log is None or log.thread in {0, capture.tid}:
+        return None
+    own = [a for a in capture.activities if a.tid == log.thread and a.q <= change.record.q and a.stack]
+    seen = next((a for a in reversed(own) if a.failed), own[-1] if own else None)
+    stack = seen.stack if seen is not None else dict(change.record.threads).get(log.thread, 0)
+    line_is_known = seen is not None and seen.failed
+    return Witness(
+        key=seen.q if line_is_known and seen is not None else log.q,
+        tid=log.thread,
+        stack=stack if session.location(stack) is not None else 0,
+        confidence=Confidence.PROVEN if line_is_known or not stack else Confidence.LIKELY,
+        api=log.api,
+        code=log.code,
+        activity=seen,
+        log=log,
+    )
+
+
+def _gap(change: Change, log: events.Log | None) -> Witness:
+    """It ran between two looks of the capturing thread, in code that is not hooked."""
+    before, after = change.between
+    look = before if before is not None else after
+    return Witness(
+        key=log.q if log is not None else change.record.q,
+        tid=look.tid if look is not None else change.record.tid,
+        stack=look.stack if look is not None else 0,
+        confidence=Confidence.LIKELY,
+        api=log.api if log is not None else "",
+        code=log.code if log is not None else 0,
+        log=log,
+        gap=True,
+    )

@@ -1,0 +1,37 @@
+"""`cudagraph-doctor check TRACE`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cudagraph_doctor.cli.report_options import ReportOptions, report_options
+
+
+@click.command("check")
+@click.argument("traces", nargs=-1, required=True, type=click.Path(), metavar="TRACE...")
+@report_options
+@click.option(
+    "--evidence",
+    type=click.Choice(["driver", "python", "simulated"]),
+    default="driver",
+    show_default=True,
+    help="What --require-evidence asks for.",
+)
+@click.option("--follow", is_flag=True, help="Keep reading a growing trace; print new findings as they come.")
+def command(traces: tuple[str, ...], evidence: str, follow: bool, **options: Any) -> int:
+    """Diagnose traces that were recorded before, on any machine.
+
+    TRACE is a trace file, a folder of them (one run), or a packed trace. A trace that is still being written is
+    diagnosed as far as it goes.
+    """
+    chosen = ReportOptions(**options)
+    chosen.validate()
+    if follow:
+        from cudagraph_doctor.cli.follow import follow_findings
+
+        report = follow_findings(lambda: chosen.diagnose(list(traces)))
+    else:
+        report = chosen.diagnose(list(traces))
+    return chosen.finish(report, evidence=evidence)

@@ -1,0 +1,1 @@
+"""From traces to a report: registry of checkers, selection, run, exit code."""

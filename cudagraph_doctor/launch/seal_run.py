@@ -1,0 +1,93 @@
+"""Completes every trace of a run once the target has ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import dataclass
+
+from cudagraph_doctor.launch.descendants import Proc
+from cudagraph_doctor.launch.seal import TraceFile, seal, trace_files
+from cudagraph_doctor.launch.watch import Watched
+from cudagraph_doctor.trace.events import Process
+
+HEAD = 1 << 16
+"""Bytes at the start of a trace in which header and first capabilities are looked for."""
+NAMED = 5
+"""Running processes that a note names."""
+
+
+@dataclass(frozen=True)
+class SealedRun:
+    """What the traces of a run came to."""
+
+    files: tuple[TraceFile, ...]
+    notes: tuple[str, ...] = ()
+    no_simulation: str = ""
+    """Why the simulated device could not be installed in the target."""
+
+
+def seal_run(folder: str, watched: Watched) -> SealedRun:
+    """Seals the traces of all processes that are gone; those that still run are named in a note."""
+    files = [file for file in trace_files(folder) if _begins(file)]
+    recorded = {file.pid for file in files}
+    notes: list[str] = []
+    unreachable = ""
+    for file in files:
+        if file.pid == watched.pid:
+            unreachable = unreachable or _no_simulation(file)
+        elif file.alive:
+            continue
+        children = _children(file.pid, watched.children, recorded)
+        try:
+            lost = seal(file, watched.end if file.pid == watched.pid else None, children)
+        except OSError as error:
+            notes.append(f"{file.path} could not be completed: {error.strerror or error}")
+            continue
+        if lost is not None:
+            notes.append(f"{lost.count} records could not be written to {file.path}: {lost.why}")
+    if watched.running:
+        pids = ", ".join(str(proc.pid) for proc in watched.running[:NAMED])
+        more = f" and {len(watched.running) - NAMED} more" if len(watched.running) > NAMED else ""
+        notes.append(f"still running, and not ended by us: process {pids}{more}")
+    return SealedRun(tuple(files), tuple(notes), unreachable)
+
+
+def _children(parent: int, seen: list[Proc], recorded: set[int]) -> list[Process]:
+    """Records of the children of a process that were seen while it ran."""
+    return [
+        Process(
+            q=0,
+            t=0,
+            child=proc.pid,
+            how="fork" if proc.pid in recorded else "exec",
+            followed=proc.pid in recorded,
+            why="" if proc.pid in recorded else "not a Python that the recorder could enter",
+        )
+        for proc in seen
+        if proc.ppid == parent
+    ]
+
+
+def _head(file: TraceFile) -> list[dict[str, object]]:
+    records = []
+    with contextlib.suppress(OSError), open(file.path, "rb") as trace:
+        for line in trace.read(HEAD).split(b"\n"):
+            with contextlib.suppress(ValueError):
+                record = json.loads(line)
+                if isinstance(record, dict):
+                    records.append(record)
+    return records
+
+
+def _begins(file: TraceFile) -> bool:
+    """Whether there is a header: an empty file (a full disk) is no trace."""
+    return any(record.get("k") == "header" for record in _head(file)[:1])
+
+
+def _no_simulation(file: TraceFile) -> str:
+    with contextlib.suppress(OSError), open(file.path, "rb") as trace:
+        for line in trace:
+            if b'"unavailable"' in line and b'"name":"sim"' in line:
+                return str(json.loads(line).get("why", "unknown"))
+    return ""

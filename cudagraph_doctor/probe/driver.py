@@ -1,0 +1,148 @@
+"""Questions to the CUDA driver that the target has mapped; only such as are safe while a stream captures.
+
+`cuStreamIsCapturing` and `cuStreamGetCaptureInfo` leave every state as it is, whatever they return (measured in all
+three capture modes, from the capturing and from another thread). Nothing is loaded here: without a driver in the
+process there is nothing to ask. The calls go through `ctypes.CDLL`, which lets go of the GIL: a thread that holds the
+driver's lock may be waiting for the GIL.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+LIBRARY = "libcuda.so.1"
+LOG_BYTES = 32 * 1024
+"""More than the driver keeps: 100 entries, 25,600 bytes (CUDA 13 driver API, error log management)."""
+
+_NON_BLOCKING = 1
+_MEMORY_TYPE = 2
+_HOST = 1
+_LEGACY = (0, 1)
+
+
+class Driver:
+    """The driver API by ctypes. Until `attach` has found the library, every answer is None or empty."""
+
+    def __init__(self, library: str = LIBRARY) -> None:
+        self._name = library
+        self._lib: Any = None
+        self._status = ctypes.c_int()
+        self._is_capturing: Any = None
+        self._capture_info: Any = None
+        self._log_at: ctypes.c_uint | None = None
+        self._buffer: Any = None
+
+    def attach(self) -> bool:
+        """Find the library if the target has mapped it by now."""
+        if self._lib is not None:
+            return True
+        try:
+            lib = ctypes.CDLL(self._name, mode=os.RTLD_NOW | getattr(os, "RTLD_NOLOAD", 4))
+        except OSError:
+            return False
+        self._is_capturing = getattr(lib, "cuStreamIsCapturing", None)
+        if self._is_capturing is None:
+            return False
+        self._is_capturing.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+        self._lib = lib
+        return True
+
+    def has(self, name: str) -> bool:
+        """Whether the driver has an entry point."""
+        return self._lib is not None and hasattr(self._lib, name)
+
+    # ── capture status ──────────────────────────────────────────────────────────────────────────
+    def status(self, stream: int) -> int | None:
+        """Capture status of a stream by raw handle: 0, 1 or 2; None where the driver does not say.
+
+        It does not say (906) of the legacy stream while a blocking stream captures, and in a thread without a context.
+        """
+        if self._is_capturing is None:
+            return None
+        status = ctypes.c_int()
+        return status.value if self._is_capturing(stream, ctypes.byref(status)) == 0 else None
+
+    def capture_info(self, stream: int) -> tuple[int | None, int, int | None]:
+        """(status, the driver's id of the capture sequence, nodes captured so far)."""
+        if self._lib is None:
+            return None, 0, None
+        status, number, graph = ctypes.c_int(), ctypes.c_uint64(), ctypes.c_void_p()
+        out = (ctypes.byref(status), ctypes.byref(number), ctypes.byref(graph))
+        handle = ctypes.c_void_p(stream)
+        if self.has("cuStreamGetCaptureInfo_v3"):  # 12.3 and newer
+            code = self._lib.cuStreamGetCaptureInfo_v3(handle, *out, None, None, None)
+        elif self.has("cuStreamGetCaptureInfo_v2"):
+            code = self._lib.cuStreamGetCaptureInfo_v2(handle, *out, None, None)
+        else:
+            return self.status(stream), 0, None
+        if code != 0:
+            return None, 0, None
+        nodes = self._node_count(graph) if status.value == 1 and graph.value else None
+        return status.value, number.value, nodes
+
+    def _node_count(self, graph: ctypes.c_void_p) -> int | None:
+        count = ctypes.c_size_t()
+        return count.value if self._lib.cuGraphGetNodes(graph, None, ctypes.byref(count)) == 0 else None
+
+    # ── objects ─────────────────────────────────────────────────────────────────────────────────
+    def blocking(self, stream: int) -> bool | None:
+        """Whether a stream synchronises with the legacy stream. Only outside capture windows: not measured inside."""
+        if self._lib is None or stream in _LEGACY:
+            return None
+        flags = ctypes.c_uint()
+        if self._lib.cuStreamGetFlags(ctypes.c_void_p(stream), ctypes.byref(flags)) != 0:
+            return None
+        return not flags.value & _NON_BLOCKING
+
+    def pinned(self, address: int) -> bool | None:
+        """Whether host memory is page-locked.
+
+        The plural call does not fail, and logs nothing, for memory that CUDA does not know (CUDA driver API,
+        cuPointerGetAttributes); it is legal in every capture mode (measured).
+        """
+        if self._lib is None or not address:
+            return None
+        kind = ctypes.c_uint()
+        wanted = (ctypes.c_int * 1)(_MEMORY_TYPE)
+        data = (ctypes.c_void_p * 1)(ctypes.addressof(kind))
+        code = self._lib.cuPointerGetAttributes(1, wanted, data, ctypes.c_uint64(address))
+        return kind.value == _HOST if code == 0 else None
+
+    def sticky(self) -> int | None:
+        """The error that every call in this context returns by now, 0 if there is none.
+
+        Asks for the free memory, which is legal in every capture mode and passes a context's sticky error on.
+        """
+        if self._lib is None:
+            return None
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        return int(self._lib.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)))
+
+    # ── error log ───────────────────────────────────────────────────────────────────────────────
+    def mark_log(self) -> bool:
+        """Start reading the error log here; False where the driver has none (before 12.9)."""
+        if not (self.has("cuLogsCurrent") and self.has("cuLogsDumpToMemory")):
+            return False
+        at = ctypes.c_uint()
+        if self._lib.cuLogsCurrent(ctypes.byref(at), 0) != 0:
+            return False
+        self._log_at = at
+        if self._buffer is None:
+            self._buffer = ctypes.create_string_buffer(LOG_BYTES)
+        return True
+
+    def error_log(self) -> list[str]:
+        """Lines of the error log since the last call, or since `mark_log`."""
+        if self._log_at is None:
+            return []
+        size = ctypes.c_size_t(LOG_BYTES)
+        code = self._lib.cuLogsDumpToMemory(ctypes.byref(self._log_at), self._buffer, ctypes.byref(size), 0)
+        if code != 0 or not size.value:
+            return []
+        text = self._buffer.raw[: size.value].rstrip(b"\0")
+        return [line for line in text.decode("utf-8", "replace").splitlines() if line.strip()]

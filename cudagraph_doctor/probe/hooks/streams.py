@@ -1,0 +1,285 @@
+"""`torch.cuda.Stream`, `torch.cuda.Event` and `torch.cuda.synchronize`: order between streams, and waits of the host.
+
+Inside windows every call is recorded, on any thread, under the name of the driver call that it makes. Outside, an event
+only remembers where it was recorded last, and whether that was in a capture: for a wait inside a window on work outside
+of it, and for a host's use of an event that a capture recorded.
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from contextlib import suppress
+
+from cudagraph_doctor.probe.arm import Window, windows_of
+from cudagraph_doctor.probe.bindings_calls import complete
+from cudagraph_doctor.probe.context import Active, Unavailable
+from cudagraph_doctor.probe.cuda_codes import raised
+from cudagraph_doctor.probe.current import Current
+from cudagraph_doctor.probe.objects import EventIdentity, events_of, streams_of
+from cudagraph_doctor.probe.patch import patch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    from cudagraph_doctor.probe.context import Context
+
+NAME = "streams"
+MODULES = ("torch",)
+ATTRIBUTE = "_cudagraph_doctor"
+_HOST = frozenset({"cuStreamSynchronize", "cuEventSynchronize", "cuCtxSynchronize"})
+
+
+def install(module: ModuleType | None, context: Context) -> Active | Unavailable | None:
+    """Patches the classes and `torch.cuda.synchronize`."""
+    torch: Any = module
+    if not hasattr(torch.cuda, "Event"):
+        return Unavailable("this torch has no torch.cuda.Event")
+    simulated = context.config.device == "sim"
+    calls = StreamCalls(context, torch, windows=not simulated)
+    stream, event = torch.cuda.Stream, torch.cuda.Event
+    patch(event, "record", calls.wrap("cuEventRecord", calls.event_and_stream))
+    patch(event, "wait", calls.wrap("cuStreamWaitEvent", calls.event_and_stream))
+    patch(event, "query", calls.wrap("cuEventQuery", calls.event_alone))
+    patch(event, "synchronize", calls.wrap("cuEventSynchronize", calls.event_alone))
+    patch(event, "elapsed_time", calls.wrap("cuEventElapsedTime", calls.event_alone))
+    patch(stream, "wait_event", calls.wrap("cuStreamWaitEvent", calls.stream_and_event))
+    patch(stream, "record_event", calls.wrap("cuEventRecord", calls.stream_and_event))
+    patch(stream, "wait_stream", calls.wrap("cuStreamWaitEvent", calls.stream_and_stream))
+    patch(stream, "query", calls.wrap("cuStreamQuery", calls.stream_alone))
+    patch(stream, "synchronize", calls.wrap("cuStreamSynchronize", calls.stream_alone))
+    patch(torch.cuda, "synchronize", calls.wrap("cuCtxSynchronize", calls.nothing))
+    _mark_external(event)
+    if simulated:
+        why = "covered by the simulated device; outside windows, uses of captured events are seen"
+        context.capability(NAME, "off", why)
+        return None
+    return Active()
+
+
+class About:
+    """What one call is about."""
+
+    __slots__ = ("event", "other", "stream")
+
+    def __init__(self, stream: Any = None, event: Any = None, other: Any = None) -> None:
+        self.stream = stream
+        self.event = event
+        self.other = other
+
+
+class StreamCalls:
+    """Records calls on streams and events."""
+
+    def __init__(self, context: Context, torch: Any, *, windows: bool) -> None:
+        self._context = context
+        self._torch = torch
+        self._inside = windows
+        self._windows = windows_of(context)
+        self._streams = streams_of(context)
+        self._events = events_of(context)
+        self._current = Current(torch)
+        self._nested: set[int] = set()
+        guard = context.guard(NAME)
+        self._before_guarded = guard(self._before)
+        self._after_guarded = guard(self._after)
+        self._note_guarded = guard(self._note)
+
+    # ── what a call is about ────────────────────────────────────────────────────────────────────
+    def event_and_stream(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> About:
+        """`event.record(stream=None)`, `event.wait(stream=None)`."""
+        stream = args[1] if len(args) > 1 else kwargs.get("stream")
+        return About(stream if stream is not None else self._torch.cuda.current_stream(), args[0])
+
+    def stream_and_event(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> About:
+        """`stream.wait_event(event)`, `stream.record_event(event=None)`."""
+        return About(args[0], args[1] if len(args) > 1 else kwargs.get("event"))
+
+    @staticmethod
+    def stream_and_stream(args: tuple[Any, ...], kwargs: dict[str, Any]) -> About:
+        """`stream.wait_stream(other)`."""
+        return About(args[0], None, args[1] if len(args) > 1 else kwargs.get("stream"))
+
+    @staticmethod
+    def event_alone(args: tuple[Any, ...], kwargs: dict[str, Any]) -> About:
+        """`event.query()`, `event.elapsed_time(end)`."""
+        event = args[0]
+        end = args[1] if len(args) > 1 else None
+        if end is not None and not _cap(event) and _cap(end):
+            event = end
+        return About(None, event)
+
+    @staticmethod
+    def stream_alone(args: tuple[Any, ...], kwargs: dict[str, Any]) -> About:
+        """`stream.synchronize()`."""
+        return About(args[0])
+
+    @staticmethod
+    def nothing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> About:
+        """`torch.cuda.synchronize()`."""
+        return About()
+
+    # ── wrapper ─────────────────────────────────────────────────────────────────────────────────
+    def wrap(self, api: str, about: Callable[..., About]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """A wrapper of a method that ends in the driver call `api`."""
+        windows, nested, inside = self._windows, self._nested, self._inside
+        records = api == "cuEventRecord"
+        uses = api.startswith("cuEvent") and not records
+
+        def wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if not windows.open or not inside:
+                    if records:
+                        result = original(*args, **kwargs)
+                        self._note_guarded(about, args, kwargs, result)
+                        return result
+                    if not uses or not _cap(about(args, kwargs).event):
+                        return original(*args, **kwargs)
+                ident = get_ident()
+                if ident in nested:
+                    return original(*args, **kwargs)
+                told = self._before_guarded(api, about, args, kwargs)
+                nested.add(ident)
+                try:
+                    result = original(*args, **kwargs)
+                except BaseException as error:
+                    nested.discard(ident)
+                    self._after_guarded(told, None, error)
+                    raise
+                nested.discard(ident)
+                self._after_guarded(told, result, None)
+                return result
+
+            return call
+
+        return wrapped
+
+    # ── bodies ──────────────────────────────────────────────────────────────────────────────────
+    def _before(
+        self, api: str, about: Callable[..., About], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[dict[str, Any], Window | None, int, About]:
+        context, windows = self._context, self._windows
+        what = about(args, kwargs)
+        windows.look(0, "call", across=False)
+        fields: dict[str, Any] = {"api": api, "layer": "torch"}
+        window = None
+        handle = _handle(what.stream)
+        if handle is not None:
+            fields["stream"] = self._stream(what.stream)
+            fields["device"] = getattr(what.stream, "device_index", 0)
+            fields["on"] = context.driver.status(handle)
+            window = windows.of_stream(handle)
+        other = _handle(what.other)
+        if other is not None:
+            fields["other"] = self._stream(what.other)
+            window = window or windows.of_stream(other)
+        if what.event is not None:
+            known = _identity(what.event)
+            if api == "cuStreamWaitEvent":
+                known.tell_record(context, windows)
+                fields["other"] = known.stream
+            fields["event"] = known.tell(context, getattr(what.event, "cuda_event", 0) or 0)
+            if window is None and known.cap:
+                window = next((one for one in windows.open if one.id == known.cap), None)
+        window = window or windows.here()
+        if window is not None:
+            fields["cap"] = window.id
+            fields["before"] = window.status
+        fields["op"] = windows.operators.get(get_ident(), 0)
+        fields["stack"] = context.stack()
+        q = context.write("call", **fields) if api in _HOST else 0
+        return fields, window, q, what
+
+    def _after(
+        self,
+        told: tuple[dict[str, Any], Window | None, int, About] | None,
+        result: Any,
+        error: BaseException | None,
+    ) -> None:
+        if told is None:
+            return
+        fields, window, q, what = told
+        context, windows = self._context, self._windows
+        changed = windows.changed()
+        ended: dict[str, Any] = {"code": 0}
+        if error is not None:
+            ended["exc"] = raised(error)
+            ended["code"] = ended["exc"].get("code")
+        if window is not None:
+            ended["after"] = window.status
+        q = complete(context, q, fields, ended)
+        if changed:
+            windows.tell(changed, q, "call")
+        if window is not None:
+            windows.returned(q, window, fields.get("before"), window.status)
+            if error is not None and not changed:
+                windows.failed(window, q)
+        event = what.event if what.event is not None else result
+        if fields["api"] == "cuEventRecord" and error is None and event is not None:
+            known = _identity(event)
+            known.recorded(fields.get("stream", 0), fields.get("cap", 0) if fields.get("on") else 0)
+            known.tell(context)
+            self._events.is_handle_of(getattr(event, "cuda_event", 0) or 0, known)
+
+    def _note(self, about: Callable[..., About], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        """An event was recorded outside windows, or on the simulated device."""
+        what = about(args, kwargs)
+        event = what.event if what.event is not None else result
+        handle = _handle(what.stream)
+        if event is None or handle is None:
+            return
+        known = _identity(event)
+        raw = getattr(event, "cuda_event", 0) or 0
+        if not self._inside:  # the simulated device names events by handle, and gives none twice
+            told = self._events.find(raw)
+            known.id = known.id or (told.id if told is not None else 0)
+        self._events.is_handle_of(raw, known)
+        window = self._windows.of_stream(handle) if self._windows.open else None
+        if window is not None:
+            known.recorded(self._stream(what.stream), window.id)
+        else:
+            known.recorded_outside(3, handle)
+
+    def _stream(self, stream: Any) -> int:
+        device = getattr(stream, "device_index", 0)
+        kind = "external" if isinstance(stream, self._torch.cuda.ExternalStream) else ""
+        return self._streams.id(stream.cuda_stream, device, kind=kind, quiet=bool(self._windows.open))
+
+
+def _identity(event: Any) -> EventIdentity:
+    found = getattr(event, ATTRIBUTE, None)
+    if found is None:
+        found = EventIdentity()
+        with suppress(AttributeError):  # an event of another class: known for this call only
+            setattr(event, ATTRIBUTE, found)
+    return found
+
+
+def _handle(stream: Any) -> int | None:
+    """The raw handle of a stream, None for none, or for one of another accelerator's class."""
+    handle = getattr(stream, "cuda_stream", None)
+    return handle if type(handle) is int else None
+
+
+def _cap(event: Any) -> int:
+    """The capture in which an event was recorded last, 0 for none; an external event is a real one on every replay."""
+    found = getattr(event, ATTRIBUTE, None)
+    return 0 if found is None or found.external else found.cap
+
+
+def _mark_external(event: Any) -> None:
+    """Remembers which events were made with `external=True` (torch 2.8): CUDA does not tell afterwards."""
+    original = event.__new__
+
+    def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - the name of what it wraps
+        made = original(cls, *args, **kwargs)
+        if kwargs.get("external") or (len(args) > 3 and args[3]):
+            setattr(made, ATTRIBUTE, EventIdentity(external=True))
+        return made
+
+    if "external" in getattr(original, "__code__", _mark_external.__code__).co_varnames:
+        import functools
+
+        event.__new__ = staticmethod(functools.update_wrapper(__new__, original))

@@ -1,0 +1,218 @@
+#define _GNU_SOURCE
+#include "subscribe.h"
+
+#include <dlfcn.h>
+#include <sched.h>
+#include <string.h>
+
+#include "callback.h"
+#include "calls.h"
+#include "cupti.h"
+#include "probe.h"
+#include "record.h"
+#include "window.h"
+
+struct cgd_config config = {.trace_fd = -1, .stack_fd = -1};
+atomic_bool probe_off = true;
+
+static struct cupti cupti;
+static void *subscriber;
+
+/* cuptiEnableCallback must not run twice at a time (cupti_callbacks.h). Whoever finds it running leaves its wish in
+ * `wanted`, which the one who runs it looks at again before it stops: nobody needs a lock. */
+static atomic_flag enabling = ATOMIC_FLAG_INIT;
+static atomic_bool wanted, applied;
+
+static void enable(enum call_set set, bool on)
+{
+    for (uint32_t id = 1; id < CALLS; id++)
+        if (calls[id].name != NULL && calls[id].set == set)
+            cupti.enable_callback(on, subscriber, CUPTI_DOMAIN_DRIVER_API, id);
+}
+
+void subscribe_window(bool on)
+{
+    enum { PATIENCE = 1000 };
+    atomic_store(&wanted, window_open());
+    (void)on; /* two threads may cross: the count of open captures decides, not who called last */
+    for (int i = 0; i < PATIENCE; i++) {
+        if (atomic_load(&applied) == atomic_load(&wanted) || atomic_load(&probe_off))
+            return;
+        if (!atomic_flag_test_and_set(&enabling)) {
+            bool wish;
+            while ((wish = window_open()) != atomic_load(&applied) && !atomic_load(&probe_off)) {
+                enable(WINDOW, wish);
+                atomic_store(&applied, wish);
+            }
+            atomic_flag_clear(&enabling);
+        } else {
+            sched_yield(); /* at the entry of a begin: the calls that follow it should be seen */
+        }
+    }
+}
+
+/* ── the self-test of our declarations ─────────────────────────────────────────────────────── */
+
+static struct {
+    const char *name;
+    int *argument;
+    uint32_t correlation;
+    int entered, left, wrong;
+} test;
+
+static void on_test_call(const struct cupti_call *call)
+{
+    if (call->site == CUPTI_ENTER) {
+        test.entered++;
+        test.correlation = call->correlation_id;
+    } else if (call->site == CUPTI_EXIT) {
+        test.left++;
+        test.wrong += call->result == NULL || *(int *)call->result != CODE_SUCCESS;
+        test.wrong += call->correlation_id != test.correlation;
+    } else {
+        test.wrong++;
+        return;
+    }
+    test.wrong += call->function_name == NULL || strcmp(call->function_name, test.name) != 0;
+    test.wrong += call->params == NULL || *(int *const *)call->params != test.argument;
+}
+
+static void dispatch(void *user, int domain, uint32_t callback_id, const struct cupti_call *call)
+{
+    if (test.name != NULL)
+        on_test_call(call);
+    else
+        on_driver_call(user, domain, callback_id, call);
+}
+
+static bool declarations_hold(void)
+{
+    int version = 0;
+    for (uint32_t id = 1; id < CALLS; id++) {
+        const char *name = NULL;
+        if (cupti.get_callback_name(CUPTI_DOMAIN_DRIVER_API, id, &name) != CUPTI_SUCCESS || name == NULL ||
+            strcmp(name, "cuDriverGetVersion") != 0)
+            continue;
+        test.argument = &version;
+        test.entered = test.left = test.wrong = 0;
+        test.name = name;
+        cupti.enable_callback(1, subscriber, CUPTI_DOMAIN_DRIVER_API, id);
+        driver.driver_get_version(&version);
+        cupti.enable_callback(0, subscriber, CUPTI_DOMAIN_DRIVER_API, id);
+        test.name = NULL;
+        return test.entered == 1 && test.left == 1 && test.wrong == 0;
+    }
+    return false;
+}
+
+/* ── what Python calls ─────────────────────────────────────────────────────────────────────── */
+
+enum { ARMED = 0, NO_LIBRARY = -1, NO_SYMBOL = -2, OTHER_LAYOUT = -3, NO_CONFIG = -4 };
+
+static bool resolve(void)
+{
+    /* RTLD_NOLOAD: the copy that torch has mapped, never a second one. */
+    void *c = dlopen(config.cupti, RTLD_NOW | RTLD_NOLOAD);
+    void *d = dlopen(config.driver, RTLD_NOW | RTLD_NOLOAD);
+    if (c == NULL || d == NULL)
+        return false;
+    *(void **)&cupti.get_version = dlsym(c, "cuptiGetVersion");
+    *(void **)&cupti.subscribe = dlsym(c, "cuptiSubscribe");
+    *(void **)&cupti.subscribe_v2 = dlsym(c, "cuptiSubscribe_v2");
+    *(void **)&cupti.unsubscribe = dlsym(c, "cuptiUnsubscribe");
+    *(void **)&cupti.enable_callback = dlsym(c, "cuptiEnableCallback");
+    *(void **)&cupti.get_callback_name = dlsym(c, "cuptiGetCallbackName");
+    *(void **)&driver.driver_get_version = dlsym(d, "cuDriverGetVersion");
+    *(void **)&driver.is_capturing = dlsym(d, "cuStreamIsCapturing");
+    *(void **)&driver.capture_info_v2 = dlsym(d, "cuStreamGetCaptureInfo_v2");
+    *(void **)&driver.capture_info_v3 = dlsym(d, "cuStreamGetCaptureInfo_v3");
+    *(void **)&driver.ctx_get_device = dlsym(d, "cuCtxGetDevice");
+    *(void **)&driver.logs_register = dlsym(d, "cuLogsRegisterCallback");
+    *(void **)&driver.logs_unregister = dlsym(d, "cuLogsUnregisterCallback");
+    return true;
+}
+
+CGD_API int cgd_abi(void)
+{
+    return CGD_ABI;
+}
+
+CGD_API int cgd_configure(const struct cgd_config *from)
+{
+    if (from->size != sizeof config || from->head == NULL)
+        return NO_CONFIG;
+    config = *from;
+    return ARMED;
+}
+
+/* The trace is another file now (it was unlinked and written anew, or opened again). */
+CGD_API void cgd_use_trace(int fd, uint64_t dev, uint64_t ino)
+{
+    config.trace_dev = dev;
+    config.trace_ino = ino;
+    config.trace_fd = fd;
+}
+
+/* Subscribes and enables the calls of the ALWAYS set. Returns 0, a negative reason of ours or a CUptiResult. `version`
+ * receives CUPTI's version; `holder` (64 bytes) the name of a tool that is in the way, where CUPTI tells. */
+CGD_API int cgd_arm(uint32_t *version, char *holder)
+{
+    if (subscriber != NULL)
+        return ARMED;
+    if (config.head == NULL)
+        return NO_CONFIG;
+    if (!resolve())
+        return NO_LIBRARY;
+    if (cupti.subscribe == NULL || cupti.unsubscribe == NULL || cupti.enable_callback == NULL ||
+        cupti.get_callback_name == NULL || driver.driver_get_version == NULL || driver.is_capturing == NULL ||
+        (driver.capture_info_v2 == NULL && driver.capture_info_v3 == NULL))
+        return NO_SYMBOL;
+    if (cupti.get_version != NULL)
+        cupti.get_version(version);
+    int result = cupti.subscribe(&subscriber, dispatch, NULL);
+    if (result != CUPTI_SUCCESS) {
+        subscriber = NULL;
+        if (cupti.subscribe_v2 != NULL) { /* fails too, but tells who holds the subscription */
+            void *second = NULL;
+            struct cupti_subscriber_params params = {sizeof params, "cudagraph-doctor", holder, 64};
+            if (cupti.subscribe_v2(&second, dispatch, NULL, &params) == CUPTI_SUCCESS)
+                cupti.unsubscribe(second);
+        }
+        return result;
+    }
+    if (!declarations_hold()) {
+        cupti.unsubscribe(subscriber);
+        subscriber = NULL;
+        return OTHER_LAYOUT;
+    }
+    calls_collect(cupti.get_callback_name);
+    atomic_store(&probe_off, false);
+    while (atomic_flag_test_and_set(&enabling))
+        sched_yield();
+    enable(ALWAYS, true);
+    atomic_flag_clear(&enabling);
+    logs_start();
+    return ARMED;
+}
+
+/* Records nothing any more, without asking CUPTI: the interpreter is about to end. */
+CGD_API void cgd_stop(void)
+{
+    atomic_store(&probe_off, true);
+}
+
+/* Gives CUPTI free. Callbacks under way on other threads end as no-ops. */
+CGD_API int cgd_release(void)
+{
+    if (subscriber == NULL)
+        return CUPTI_SUCCESS;
+    atomic_store(&probe_off, true);
+    logs_stop();
+    while (atomic_flag_test_and_set(&enabling))
+        sched_yield();
+    int result = cupti.unsubscribe(subscriber); /* cuptiFinalize is never called: it would take CUPTI from the target */
+    subscriber = NULL;
+    atomic_store(&applied, false);
+    atomic_flag_clear(&enabling);
+    return result;
+}

@@ -1,0 +1,109 @@
+"""What reporters receive: everything that was found, and everything that was not looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cudagraph_doctor.findings import CheckerState, Finding, Location
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a process ended. All None: it is still running, or nobody saw it end."""
+
+    returncode: int | None = None
+    signal: str | None = None
+    """Name of the signal that ended it, e.g. `SIGSEGV`."""
+    exception: str | None = None
+    """`Type: first line of the message` of the uncaught exception."""
+    timed_out: bool = False
+    running: bool = False
+    """No seal: the process had not ended when the trace was read."""
+
+    @property
+    def abnormal(self) -> bool:
+        """It ended by a signal or with a non-zero status."""
+        return bool(self.signal) or bool(self.returncode)
+
+
+@dataclass(frozen=True)
+class EvidenceSpan:
+    """One level of evidence and when it was on; times are seconds from the start of the process."""
+
+    level: str
+    start: float | None = None
+    end: float | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class ProcessInfo:
+    """One process of the run."""
+
+    id: int
+    pid: int
+    argv: tuple[str, ...]
+    exit: Exit
+    evidence: tuple[EvidenceSpan, ...]
+    host: str = ""
+    parent: int | None = None
+    rank: int | None = None
+    trace: str = ""
+    """Name of the trace file."""
+    sources: dict[int, str] = field(default_factory=dict, repr=False)
+    """Text of each recorded source file, by the id that locations carry."""
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """The device the target ran on."""
+
+    backend: str
+    """`cuda` or `sim`."""
+    evidence: str
+    """The strongest level that was on."""
+    name: str | None = None
+    driver: str | None = None
+    torch: str | None = None
+
+
+@dataclass(frozen=True)
+class CaptureInfo:
+    """One stream capture of the run."""
+
+    id: int
+    process: int
+    status: str
+    """`completed`, `failed`, `abandoned` (never ended, process over) or `unfinished` (process still running)."""
+    replays: int
+    location: Location | None
+    nodes: int | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Something that could not be seen, with the reason."""
+
+    what: str
+    reason: str
+    location: Location | None = None
+    incomplete: bool = False
+    """It makes the whole diagnosis incomplete (exit code 4): a damaged trace, lost records, a region not simulated."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The whole result of a diagnosis. Findings are ordered by confidence, then level, then time."""
+
+    argv: tuple[str, ...]
+    exit: Exit
+    processes: tuple[ProcessInfo, ...]
+    device: DeviceInfo
+    captures: tuple[CaptureInfo, ...]
+    checkers: tuple[CheckerState, ...]
+    findings: tuple[Finding, ...]
+    limits: tuple[Limit, ...]
+    tool_version: str

@@ -1,0 +1,1 @@
+"""What happened in one process, rebuilt from its trace: the state machines that answer the checkers' questions."""

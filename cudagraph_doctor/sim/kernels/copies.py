@@ -1,0 +1,89 @@
+"""Copies between host and device, and reading a value back: what makes the host wait, and what a capture refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from cudagraph_doctor.sim import cuda_error as cuda
+from cudagraph_doctor.sim.capture import NodeKind
+from cudagraph_doctor.sim.kernels.host_operands import UNPINNED_COPY
+from cudagraph_doctor.sim.launch import Launcher
+from cudagraph_doctor.sim.operator_plan import OperatorPlan
+from cudagraph_doctor.sim.streams import SimStream
+
+Kernel = Callable[..., object]
+_copy = torch.ops.aten.copy_.default._op
+_read_scalar = torch.ops.aten._local_scalar_dense.default._op
+
+_H2D, _D2H, _D2D = "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2"
+
+
+def kernels(launcher: Launcher) -> dict[str, Kernel]:
+    """The kernels of this file, by operator."""
+    sim = launcher.sim
+    plan = OperatorPlan(torch.ops.aten.copy_.default)
+
+    def copy(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+        """aten::copy_ with at least one side on a device."""
+        if target.numel() == 0:
+            return target
+        if source.shape != target.shape:
+            source = source.expand(target.shape)
+        if not (target.is_cuda and source.is_cuda):
+            copy_host(target, source, non_blocking)
+        elif target.get_device() == source.get_device():
+            launcher.launch(plan, None, (target, source, non_blocking), {})
+        else:
+            copy_peer(target, source, non_blocking)
+        return target
+
+    def copy_host(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> None:
+        to_device = target.is_cuda
+        on_device, on_host = (target, source) if to_device else (source, target)
+        stream = sim.stream_on(on_device.get_device())
+        if stream.capture is not None and not on_host.is_pinned():
+            sim.refuse_in_python(RuntimeError(UNPINNED_COPY))
+        api = _H2D if to_device else _D2H
+        facts: dict[str, Any] = {"size": on_device.nbytes, "ptr": hex(on_device.data_ptr()), "pinned": on_host.is_pinned()}
+        device_view = launcher.host.view(plan, on_device.get_device(), on_device)
+        views = (device_view, on_host) if to_device else (on_host, device_view)
+        blocks = sim.blocks_of((on_device,))
+        reads, writes = ((), blocks) if to_device else (blocks, ())
+        if stream.capture is not None:
+            # The node holds the address of the host memory, not the tensor: whoever frees it lets a replay read garbage.
+            sim.record_node(
+                stream, "memcpy", lambda: _copy(*views), reads, writes, kind=NodeKind.MEMCPY, api=api, **facts
+            )
+            if sim.driver.keep_going and not on_host.is_pinned():
+                return
+        else:
+            if sim.driver.captures or sim.driver.sticky:
+                sim.check(sim.driver.submit(api, stream, **facts))
+            _copy(*views)
+            sim.races.launch(stream, "memcpy", reads, writes)
+        if not non_blocking:
+            launcher.host.read_back(stream)
+        elif stream.capture is None:
+            sim.pinned_traffic(stream, on_host, to_device)
+
+    def copy_peer(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> None:
+        """Between two devices: refused in a capture (900, seen on two H200)."""
+        stream: SimStream = sim.stream_on(source.get_device())
+        if stream.capture is not None:
+            sim.check(sim.driver.refuse("cuMemcpyPeerAsync", cuda.CAPTURE_UNSUPPORTED, [stream.capture], stream))
+            return
+        if sim.driver.captures:
+            sim.check(sim.driver.submit("cuMemcpyPeerAsync", stream))
+        _copy(sim.arena.host_view(target), sim.arena.host_view(source), non_blocking)
+        sim.races.launch(stream, "memcpy", sim.blocks_of((source,)), sim.blocks_of((target,)))
+
+    def read_scalar(tensor: torch.Tensor) -> object:
+        """aten::_local_scalar_dense: a copy to the host and a wait for the stream."""
+        device = tensor.get_device()
+        launcher.host.read_back(sim.stream_on(device))
+        return _read_scalar(launcher.host.view(plan, device, tensor))
+
+    return {"aten::copy_": copy, "aten::_local_scalar_dense": read_scalar}

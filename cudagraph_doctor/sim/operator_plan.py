@@ -1,0 +1,99 @@
+"""What the launch path needs to know of an operator, worked out once from its schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+class OperatorPlan:
+    """An operator, by what it does with its arguments."""
+
+    __slots__ = (
+        "call",
+        "device_place",
+        "generator_place",
+        "has_generator",
+        "name",
+        "op",
+        "out_call",
+        "qualified",
+        "random",
+        "returns",
+        "substituted",
+        "tensor_names",
+        "tensor_places",
+        "view",
+        "written",
+    )
+
+    def __init__(self, op: Any, substitute: Any | None = None) -> None:
+        schema = op._schema
+        self.op = op
+        self.call = substitute or op._op
+        """Computes it on CPU (and meta) tensors."""
+        self.substituted = substitute is not None
+        self.qualified: str = schema.name
+        self.name: str = schema.name.partition("::")[2]
+        places = {argument.name: place for place, argument in enumerate(schema.arguments)}
+        tensors = [argument for argument in schema.arguments if "Tensor" in str(argument.type)]
+        self.tensor_places = tuple(places[argument.name] for argument in tensors if not argument.kwarg_only)
+        self.tensor_names = frozenset(argument.name for argument in tensors)
+        self.written = tuple(
+            (places[argument.name], argument.name)
+            for argument in schema.arguments
+            if argument.alias_info is not None and argument.alias_info.is_write
+        )
+        """(position, name) of the arguments that it writes."""
+        self.view = torch.Tag.inplace_view in op.tags or any(
+            result.alias_info is not None and not result.alias_info.is_write for result in schema.returns
+        )
+        """Changes or makes metadata only."""
+        self.returns: tuple[tuple[int, str] | None, ...] = tuple(
+            self._written_twin(schema, result.alias_info) for result in schema.returns
+        )
+        """For each result the argument that it is, or None for a new tensor."""
+        self.generator_place = places.get("generator")
+        self.has_generator = "generator" in places
+        self.random = torch.Tag.nondeterministic_seeded in op.tags
+        self.device_place = places.get("device")
+        self.out_call = None if self.written or self.random or self.view else _out_variant(op, substitute)
+
+    @staticmethod
+    def _written_twin(schema: Any, result: Any) -> tuple[int, str] | None:
+        if result is None or not result.is_write:
+            return None
+        for place, argument in enumerate(schema.arguments):
+            if argument.alias_info is not None and argument.alias_info.before_set == result.before_set:
+                return place, argument.name
+        return None
+
+
+def _out_variant(op: Any, substitute: Any | None) -> Any | None:
+    """The overload of `op` that takes the same arguments and one `out=`, or None.
+
+    A replay with it writes straight into the node's output.
+    """
+    schema = op._schema
+    if substitute is not None or len(schema.returns) != 1 or str(schema.returns[0].type) != "Tensor":
+        return None
+    name = schema.overload_name
+    candidates = (f"{name}_out" if name else "out", "out")
+    wanted = [(argument.name, str(argument.type)) for argument in schema.arguments]
+    for overload in candidates:
+        twin = getattr(op.overloadpacket, overload, None)
+        if twin is None:
+            continue
+        arguments = twin._schema.arguments
+        outs = [argument.name for argument in arguments if argument.alias_info is not None]
+        same = [(argument.name, str(argument.type)) for argument in arguments if argument.alias_info is None]
+        if outs == ["out"] and same == wanted and _has_kernel(twin.name()):
+            return twin._op
+    return None
+
+
+def _has_kernel(name: str) -> bool:
+    """A CPU kernel of its own: composite out variants compute a temporary and copy."""
+    has: bool = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CPU")
+    return has

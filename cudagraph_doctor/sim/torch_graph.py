@@ -1,0 +1,215 @@
+"""`torch._C._CUDAGraph`: the base of PyTorch's own Python class, with the checks and texts of ATen/cuda/CUDAGraph.cpp."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import Any
+
+import torch
+
+from cudagraph_doctor._wire import MODES
+from cudagraph_doctor.sim import cuda_error as cuda
+from cudagraph_doctor.sim.caching_allocator import PoolId
+from cudagraph_doctor.sim.capture import Capture
+from cudagraph_doctor.sim.capture_calls import abandon_capture, begin_capture, end_capture, instantiate
+from cudagraph_doctor.sim.graphs import SimExec, SimGraph, graph_of, make_exec, replay
+from cudagraph_doctor.sim.simulation import Simulation
+
+_pool_ids = itertools.count(1)
+_EMPTY = (
+    "The CUDA Graph is empty. This usually means that the graph was attempted to be captured on wrong device or stream."
+)
+_REGISTERING = (
+    "Cannot register the state during capturing stage. during CUDA graph capture. If you need this call to be captured, "
+    "please file an issue. Current cudaStreamCaptureStatus: cudaStreamCaptureStatus"
+)
+_REPLAYING = (
+    "Cannot prepare for replay during capturing stage. during CUDA graph capture. If you need this call to be captured, "
+    "please file an issue. Current cudaStreamCaptureStatus: cudaStreamCaptureStatus"
+)
+_STATUS_NAMES = ("None", "Active", "Invalidated")
+
+
+def graph_pool_handle() -> PoolId:
+    """A new pool id (`torch._C._graph_pool_handle`)."""
+    return (0, next(_pool_ids))
+
+
+def registers_generators_itself() -> bool:
+    """torch 2.14 registers a generator with the graph at its first use in the capture; before, only the default one."""
+    major, minor = torch.__version__.split(".")[:2]
+    return (int(major), int(minor)) >= (2, 14)
+
+
+def make_graph_class(sim: Simulation) -> type:
+    """The class that stands for torch._C._CUDAGraph."""
+    driver = sim.driver
+
+    class _CUDAGraph:
+        """A graph of a simulated device."""
+
+        _keep: bool
+        _capture: Capture | None
+        _graph: SimGraph | None
+        _exec: SimExec | None
+        _pool: PoolId | None
+
+        def __new__(cls, keep_graph: bool = False) -> Any:
+            self = object.__new__(cls)
+            self._keep, self._ended, self._device = keep_graph, False, 0
+            self._capture = self._graph = self._exec = self._pool = None
+            self._generators: list[Any] = []
+            return self
+
+        def __init__(self, *args: object, **kwargs: object) -> None:
+            pass
+
+        def register_generator_state(self, generator: Any) -> None:
+            self._generators.append(generator)
+
+        def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
+            streams = sim.streams()
+            self._device = streams.device
+            stream = streams.streams[self._device]
+            if self._exec is not None or self._ended:
+                msg = "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance."
+                raise RuntimeError(msg)
+            if capture_error_mode not in MODES:
+                msg = (
+                    "Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got "
+                    f"{capture_error_mode}"
+                )
+                raise RuntimeError(msg)
+            if stream.capture is not None and not registers_generators_itself():
+                raise RuntimeError(_REGISTERING + _STATUS_NAMES[stream.capture.status])
+            if stream.legacy:
+                code, _ = begin_capture(driver, stream, 0) if driver.captures else (cuda.SUCCESS, None)
+                msg = (
+                    "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay "
+                    "them on the default stream.)"
+                )
+                raise RuntimeError(msg)
+            code, capture = begin_capture(driver, stream, MODES.index(capture_error_mode))
+            sim.check(code)
+            assert capture is not None
+            self._pool = tuple(pool) if pool is not None else graph_pool_handle()
+            capture.pool = self._pool
+            capture.generators = {generator._cdata for generator in self._generators}
+            self._capture = capture
+            for allocator in sim.allocators:
+                allocator.use_pool(self._pool)
+
+        def capture_end(self) -> None:
+            self.capture_end_pre()
+            if not self._keep:
+                self.instantiate()
+                self._graph = self._graph if self._keep else None
+            self.capture_end_post()
+
+        def capture_end_pre(self) -> None:
+            capture = self._capture
+            if capture is None:
+                msg = "capture_end() called before capture_begin()."
+                raise RuntimeError(msg)
+            stream = sim.stream_on(self._device)
+            if stream is not capture.origin:
+                msg = "Capture must end on the same stream it began on."
+                raise RuntimeError(msg)
+            code, _ = end_capture(driver, stream)
+            self._capture = None
+            sim.check(code)
+            self._ended = True
+            self._graph = graph_of(sim, capture)
+            if not capture.nodes:
+                warnings.warn(_EMPTY, stacklevel=3)
+
+        def capture_end_post(self) -> None:
+            pass
+
+        def instantiate(self) -> None:
+            if self._graph is None:
+                msg = "capture_end() must have been called before calling instantiate"
+                raise RuntimeError(msg)
+            sim.check(instantiate(driver))
+            self._exec = make_exec(sim, self._graph)
+            driver.execs[self._exec.handle] = self._exec
+
+        def replay(self) -> None:
+            if not self._ended:
+                msg = "Called CUDAGraph::replay without a preceding successful capture."
+                raise RuntimeError(msg)
+            if self._exec is None:
+                self.instantiate()
+            assert self._exec is not None
+            stream = sim.stream_on(self._device)
+            if stream.capture is not None and not registers_generators_itself():
+                raise RuntimeError(_REPLAYING + _STATUS_NAMES[stream.capture.status])
+            sim.check(replay(sim, self._exec, stream))
+
+        def reset(self) -> None:
+            capture, self._capture = self._capture, None
+            if capture is not None:
+                abandon_capture(driver, capture)
+            if self._exec is not None:
+                driver.execs.pop(self._exec.handle, None)
+            if self._graph is not None:
+                driver.graphs.pop(self._graph.handle, None)
+            if self._pool is not None:
+                for allocator in sim.allocators:
+                    allocator.leave_pool(self._pool)
+            self._graph = self._exec = self._pool = None
+            self._ended = False
+
+        def __del__(self) -> None:
+            if getattr(self, "_pool", None) is not None:
+                _CUDAGraph.reset(self)
+
+        def pool(self) -> PoolId:
+            if self._pool is None or not self._ended:
+                msg = "Called CUDAGraph::pool() without a preceding successful capture."
+                raise RuntimeError(msg)
+            return self._pool
+
+        def pools(self) -> list[PoolId]:
+            return [self.pool()]
+
+        def _retain_pool(self, pool: Any) -> None:
+            pass
+
+        @property
+        def _has_graph_exec(self) -> bool:
+            return self._exec is not None
+
+        def enable_debug_mode(self) -> None:
+            pass
+
+        def debug_dump(self, path: str) -> None:
+            nodes = self._exec.nodes if self._exec is not None else []
+            lines = [f'"{index}" [label="{node.name}"];' for index, node in enumerate(nodes)]
+            edges = self._exec.graph.edges() if self._exec is not None else []
+            lines += [f'"{parent}" -> "{child}";' for parent, child in edges]
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("digraph dot {\n" + "\n".join(lines) + "\n}\n")
+
+        def raw_cuda_graph(self) -> int:
+            if not self._keep:
+                msg = (
+                    "You cannot access the raw cudaGraph_t instance unless CUDAGraph was initialized with "
+                    "keep_graph=true"
+                )
+                raise RuntimeError(msg)
+            if self._graph is None:
+                msg = "You cannot access the raw cudaGraph_t instance until capture_end() has been called"
+                raise RuntimeError(msg)
+            driver.graphs[self._graph.handle] = self._graph
+            return self._graph.handle
+
+        def raw_cuda_graph_exec(self) -> int:
+            if self._exec is None:
+                msg = "You cannot access the raw cudaGraphExec_t instance until instantiate() has been called"
+                raise RuntimeError(msg)
+            return self._exec.handle
+
+    _CUDAGraph.__module__ = "torch._C"
+    return _CUDAGraph

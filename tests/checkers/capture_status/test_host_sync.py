@@ -1,0 +1,172 @@
+import pytest
+
+from cudagraph_doctor.testing import cuda_error
+from cudagraph_doctor.trace import events
+
+HEAD = """
+import torch
+x = torch.randn(4, 8, device="cuda")
+g = torch.cuda.CUDAGraph()
+"""
+
+
+def region(script, body):
+    text = HEAD + "with torch.cuda.graph(g):\n" + "\n".join("    " + line for line in body.split("\n")) + "\ng.replay()\n"
+    return script(text)
+
+
+def broken_by(script, operator, part, **op):
+    trace = script.trace
+    with trace.capture(line=script.line("with torch.cuda.graph(g)")) as capture:
+        capture.op(operator, stack=script.at(part), raises=cuda_error(900), **op)
+        capture.end(passing=cuda_error(900))
+    trace.seal(1)
+
+
+# (body, blamed expression, operator, words of the message, line of the changed code)
+READS = [
+    ("n = x.sum().item()", "x.sum().item()", "aten::_local_scalar_dense", "`x.sum().item()` waits for the GPU", "    n = x.sum()  #"),
+    ("n = x.tolist()", "x.tolist()", "aten::_to_copy", "`x.tolist()` waits for the GPU", "    n = x  #"),
+    ("n = x.detach().cpu().numpy()", "x.detach().cpu()", "aten::_to_copy", "`x.detach().cpu()` copies from", "    n = x.detach()  #"),
+    ("print(x)", "print(x)", "aten::_local_scalar_dense", "formatting a CUDA tensor in `print(x)`", "        print(x)"),
+    ("s = f'{x.mean():.3f}'", "f'{x.mean():.3f}'", "aten::_local_scalar_dense", "formatting a CUDA tensor", "    if not torch.cuda.is_current_stream_capturing():"),
+    ("assert not x.isnan().any(), 'nan'", "not x.isnan().any()", "aten::_local_scalar_dense", "needs `not x.isnan().any()` as a bool", "        assert not x.isnan().any(), 'nan'"),
+    ("while (x > 5).any(): x /= 2", "(x > 5).any()", "aten::_local_scalar_dense", "as a bool to go on", "    while not torch.cuda.is_current_stream_capturing() and (x > 5).any(): x /= 2"),
+    ("if x.max().item() > 3:\n    hot = True", "x.max().item()", "aten::_local_scalar_dense", "`x.max().item()` waits", "    x_flag = x.max() > 3  #"),
+    ("y = x if x.sum().item() > -1e9 else -x", "x.sum().item()", "aten::_local_scalar_dense", "waits for the GPU", "    y = torch.where(x.sum() > -1e9, x, -x)"),
+    ("y = torch.arange(int(x[0, 0]), device='cuda')", "int(x[0, 0])", "aten::_local_scalar_dense", "needs the value on the host", "    if not torch.cuda.is_current_stream_capturing():"),
+    ("y = torch.equal(x, x)", "torch.equal(x, x)", "aten::equal", "returns a Python bool", "    y = (x == x).all()"),
+    ("y = x.nonzero()", "x.nonzero()", "aten::nonzero", "returns a size that only the GPU knows", "    y = torch.nonzero_static(x, size=x.numel())"),
+    ("y = torch.where(x > 0)", "torch.where(x > 0)", "aten::nonzero", "returns a size", "    y = torch.nonzero_static(x > 0, size=(x > 0).numel()).unbind(1)"),
+    ("y = x.masked_select(x > 0)", "x.masked_select(x > 0)", "aten::masked_select", "returns a size", "    y = torch.where(x > 0, x, 0)"),
+    ("y = torch.linalg.solve(x, x)", "torch.linalg.solve(x, x)", "aten::_linalg_solve_ex", "checks the solver's info code", "    y = torch.linalg.solve_ex(x, x).result"),
+    ("y = torch.multinomial(x, 1)", "torch.multinomial(x, 1)", "aten::multinomial", "`torch.multinomial(x, 1)` waits", "    y = (x / torch.empty_like(x).exponential_()).argmax(-1, keepdim=True)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "part", "operator", "message", "change"), READS, ids=[r[0].split("\n")[0] for r in READS])
+def test_reads_are_named_and_changed(script, finds, fixed, tensor, body, part, operator, message, change):
+    s = region(script, body)
+    values = (("device", "cpu"),) if operator == "aten::_to_copy" else ()
+    broken_by(s, operator, part, tensors=(tensor.cuda("0"),), values=values)
+    finding = finds(s, "CGD101", line=s.line(part), confidence="proven" if "multinomial" not in operator else "likely")
+    assert message in finding.message
+    assert "cudaError 900" in finding.message
+    assert change in fixed(s, finding)
+
+
+def test_mask_index_keeps_its_shape(script, finds, fixed, tensor):
+    s = region(script, "kept = x[x[:, 0] > 0]")
+    mask = (tensor.cuda("0", shape=(4, 8)), tensor.cuda("1.0", dtype="bool", shape=(4,)))
+    broken_by(s, "aten::index", "x[x[:, 0] > 0]", tensors=mask)
+    finding = finds(s, "CGD101")
+    assert "boolean mask in `x[x[:, 0] > 0]`" in finding.message
+    assert "    kept = torch.where((x[:, 0] > 0)[..., None], x, 0)" in fixed(s, finding)
+
+
+def test_mask_assignment_writes_in_place(script, finds, fixed, tensor):
+    s = region(script, "x[x > 3] = y")
+    mask = (tensor.cuda("0", shape=(4, 8)), tensor.cuda("1.0", dtype="bool", shape=(4, 8)))
+    broken_by(s, "aten::index_put_", "x[x > 3]", tensors=mask)
+    assert "    x.copy_(torch.where(x > 3, y, x))" in fixed(s, finds(s, "CGD101"))
+
+
+def test_value_that_feeds_a_range_is_not_just_kept_on_the_device(script, finds, fixed, tensor):
+    s = region(script, "n = x.sum().item()\nfor i in range(n):\n    x.add_(i)")
+    broken_by(s, "aten::_local_scalar_dense", "x.sum().item()", tensors=(tensor.cuda("0"),))
+    assert "        n = x.sum().item()" in fixed(s, finds(s, "CGD101"))
+
+
+def test_wait_for_the_device_through_a_library(script, finds, fixed):
+    s = region(script, "torch.cuda.synchronize()")
+    below = [("site:torch/cuda/__init__.py", 1000, "synchronize")]
+    with s.trace.capture(line=s.line("with torch")) as capture:
+        stack = s.at("torch.cuda.synchronize()", below=below)
+        capture.call("cuCtxSynchronize", layer="torch", stack=stack, raises=cuda_error(900))
+    finding = finds(s, "CGD101", line=s.line("synchronize()"), confidence="proven")
+    assert "`torch.cuda.synchronize()` makes the host wait for the whole GPU" in finding.message
+    assert [place.function for place in finding.chain] == ["synchronize"]
+    assert "        torch.cuda.synchronize()" in fixed(s, finding)
+
+
+def test_driver_call_inside_an_operator_names_both(script, finds, tensor):
+    s = region(script, "n = x.sum().item()")
+    with s.trace.capture(line=s.line("with torch")) as capture:
+        stack = s.at("x.sum().item()")
+        op = capture.op("aten::_local_scalar_dense", stack=stack, returns=False, tensors=(tensor.cuda("0"),))
+        capture.call("cuStreamSynchronize", layer="driver", code=900, op=op, stack=stack)
+        s.trace.add(events.Outcome, of=op, after=2, code=900, exc=cuda_error(900))
+    finding = finds(s, "CGD101", confidence="proven")
+    assert "`x.sum().item()`" in finding.message
+    assert "(cuStreamSynchronize, cudaError 900)" in finding.message
+
+
+def test_consequences_hang_under_the_cause(script, finds, tensor):
+    s = region(script, "n = x.sum().item()\ny = x + 1")
+    with s.trace.capture(line=s.line("with torch")) as capture:
+        capture.op("aten::_local_scalar_dense", stack=s.at("x.sum().item()"), raises=cuda_error(900))
+        capture.op("aten::add", line=s.line("y = x + 1"), raises=cuda_error(901))
+        capture.end(passing=cuda_error(901))
+    error = cuda_error(901)
+    s.trace.exception(
+        events.Link(error.type, error.message, code=901), events.Link(error.type, cuda_error(900).message, code=900)
+    )
+    s.trace.seal(1)
+    finding = finds(s, "CGD101", line=s.line("item()"))
+    assert [c.code for c in finding.consequences] == [901, 901]
+    assert finding.consequences[0].location.line == s.line("y = x + 1")
+    assert finding.consequences[-1].message.startswith("the program ended with torch.AcceleratorError: CUDA error")
+
+
+def test_state_left_behind_and_how_to_retry(script, finds):
+    s = region(script, "n = x.sum().item()")
+    with s.trace.capture(line=s.line("with torch")) as capture:
+        capture.op("aten::_local_scalar_dense", stack=s.at("x.sum().item()"), raises=cuda_error(900))
+    s.trace.add(events.State, cap=capture.id, stream=capture.stream, stream_current=True, sticky=0, status=0)
+    after = finds(s, "CGD101").aftermath
+    assert "is still the current stream" in after[0]
+    assert "no sticky error" in after[-2]
+    assert "torch.cuda.set_stream(torch.cuda.default_stream())" in after[-1]
+    assert "g = torch.cuda.CUDAGraph()" in after[-1]
+
+
+def test_lost_context_has_no_retry(script, finds):
+    s = region(script, "n = x.sum().item()")
+    with s.trace.capture(line=s.line("with torch")) as capture:
+        capture.op("aten::_local_scalar_dense", stack=s.at("x.sum().item()"), raises=cuda_error(900))
+    s.trace.add(events.State, cap=capture.id, stream_current=False, sticky=700)
+    assert "restart the process" in finds(s, "CGD101").aftermath[-1]
+
+
+def test_same_line_in_several_captures_is_one_finding(script, finds):
+    s = region(script, "n = x.sum().item()")
+    for _ in range(3):
+        with s.trace.capture(line=s.line("with torch")) as capture:
+            capture.op("aten::_local_scalar_dense", stack=s.at("x.sum().item()"), raises=cuda_error(900))
+    finds(s, "CGD101", count=3)
+
+
+def test_without_source_text_it_still_names_the_line(script, finds):
+    s = script("")
+    with s.trace.capture(line=5) as capture:
+        capture.op("aten::_local_scalar_dense", line=6, raises=cuda_error(900))
+    finding = finds(s, "CGD101", line=6)
+    assert "`aten::_local_scalar_dense` waits for the GPU" in finding.message
+    assert finding.fix is None
+
+
+def test_read_outside_the_capture_is_quiet(script, quiet):
+    s = region(script, "y = x + 1")
+    with s.trace.capture(line=s.line("with torch")) as capture:
+        capture.op("aten::add", line=s.line("y = x + 1"))
+        capture.end(nodes=1)
+    s.trace.call("cuStreamSynchronize", layer="torch", line=s.line("g.replay()"))
+    quiet(s)
+
+
+def test_host_work_inside_the_capture_is_quiet(script, quiet, tensor):
+    s = region(script, "n = cpu_scale.item()")
+    with s.trace.capture(line=s.line("with torch")) as capture:
+        capture.op("aten::_local_scalar_dense", line=s.line("item()"), kind="host", tensors=(tensor.cpu("0"),))
+        capture.end(nodes=1)
+    quiet(s)

@@ -1,0 +1,57 @@
+"""What the READMEs promise is there, in both languages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cudagraph_doctor.cli.main import COMMANDS
+from cudagraph_doctor.engine.exit_code import ExitCode
+
+ROOT = Path(__file__).parents[2]
+READMES = ["README.md", "README.zh.md"]
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def blocks(name: str) -> list[str]:
+    return re.findall(r"^```\n(.*?)^```", text(name), re.MULTILINE | re.DOTALL)
+
+
+def test_both_readmes_have_the_same_commands():
+    without_comments = [[re.sub(r" +#.*", "", block) for block in blocks(name)] for name in READMES]
+    assert without_comments[0] == without_comments[1]
+    assert len(without_comments[0]) == 3
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_every_link_leads_somewhere(name):
+    for target in re.findall(r"\]\(([^)#]+)", text(name)):
+        if not target.startswith("http"):
+            assert (ROOT / target).exists(), target
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_every_exit_code_is_listed(name):
+    for code in ExitCode:
+        assert re.search(rf"^\| {code.value} \| ", text(name), re.MULTILINE)
+
+
+def test_every_command_used_exists():
+    used = set(re.findall(r"cudagraph-doctor ([a-z]+)", "".join(blocks("README.md"))))
+    assert used <= set(COMMANDS)
+
+
+def test_the_first_command_runs_a_script_that_is_there():
+    script = re.search(r"cudagraph-doctor run (fixtures/\S+)", text("README.md"))
+    assert script
+    assert (ROOT / script[1]).is_file()
+
+
+def test_ci_runs_the_readmes_test_command():
+    assert "README.md" in text(".ci/run")
+    assert "pytest -n 2" in text("README.md")

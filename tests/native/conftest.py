@@ -1,0 +1,110 @@
+"""Builds the C probe and the stubs once a session, and runs target.py against them."""
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+NATIVE = HERE.parents[1] / "cudagraph_doctor" / "probe" / "native"
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+
+
+@dataclass
+class Build:
+    folder: Path
+
+    @property
+    def probe(self):
+        return self.folder / "_probe.so"
+
+    @property
+    def cupti(self):
+        return self.folder / "libcupti.so.13"
+
+    @property
+    def cuda(self):
+        return self.folder / "libcuda.so.1"
+
+    @property
+    def stress(self):
+        return self.folder / "stress"
+
+
+def build(folder, *flags, broken_layout=False):
+    """Compiles everything with extra flags; skips where there is no compiler or no such sanitizer."""
+    if COMPILER is None:
+        pytest.skip("no C compiler")
+    made = Build(folder)
+    common = [COMPILER, "-std=c11", "-O1", "-g", "-fPIC", "-Wall", "-Wextra", "-Werror", "-pthread", *flags]
+    stub = ["-DSTUB_BROKEN_LAYOUT"] if broken_layout else []
+    link = [f"-L{folder}", "-l:libcupti.so.13", f"-Wl,-rpath,{folder}"]
+    sources = sorted(str(path) for path in NATIVE.glob("*.c"))
+    for command in (
+        [*common, "-shared", "-fvisibility=hidden", "-static-libgcc", *sources, "-o", made.probe, "-ldl"],
+        [*common, *stub, "-shared", "-Wl,-soname,libcupti.so.13", HERE / "stub_cupti.c", "-o", made.cupti],
+        [*common, "-shared", "-Wl,-soname,libcuda.so.1", HERE / "stub_cuda.c", "-o", made.cuda, *link],
+        [*common, HERE / "stress.c", "-o", made.stress, f"-L{folder}", "-l:libcuda.so.1", *link[1:], "-ldl"],
+    ):
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+        if flags and "cannot find" in done.stderr:
+            pytest.skip(f"no library for {' '.join(flags)}")
+        assert done.returncode == 0, done.stderr
+    return made
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("native"))
+
+
+@dataclass
+class Recording:
+    records: list
+    tid: int
+    others: list
+
+    def of(self, kind, **fields):
+        return [r for r in self.records if r["k"] == kind and all(r.get(k) == v for k, v in fields.items())]
+
+    def calls(self, api=None):
+        """Calls in the order in which they ended, with their outcome merged in."""
+        calls = [dict(r) for r in self.records if r["k"] == "call" and api in (None, r["api"])]
+        for call in calls:
+            for outcome in self.of("outcome", of=call["q"]):
+                call.update({k: v for k, v in outcome.items() if k not in ("k", "q", "of")})
+        return calls
+
+
+@pytest.fixture
+def record(built, tmp_path):
+    def run(scenario, *, build=built, evidence="driver", cupti=True, probe=None, environment=None, **config):
+        import os
+
+        folder = tmp_path / "trace"
+        values = {"trace": str(folder), "evidence": evidence, "target": str(HERE), "cwd": str(tmp_path), **config}
+        values["native_library"] = str(probe or build.probe)
+        command = [sys.executable, str(HERE / "target.py"), json.dumps(values)]
+        command += [str(build.cupti) if cupti else "", str(build.cuda), scenario]
+        path = os.pathsep.join([str(HERE.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, "PYTHONPATH": path, **(environment or {})},
+        )
+        assert done.returncode == 0, done.stderr
+        assert not done.stderr
+        traces = []
+        for file in sorted(folder.glob("*.jsonl"), key=lambda p: p.stat().st_mtime_ns):
+            traces.append([json.loads(line) for line in file.read_text().splitlines()])
+        traces.sort(key=lambda records: records[0]["how"] == "fork")
+        return Recording(traces[0], int(done.stdout.split()[0]), traces[1:])
+
+    return run

@@ -1,0 +1,67 @@
+"""The table, whole, as text. After a wanted change: UPDATE_SNAPSHOTS=1 pytest tests/reporters, and read the diff."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from cudagraph_doctor.findings import CheckerState, RuleState
+from cudagraph_doctor.report import CaptureInfo, DeviceInfo, Exit
+from cudagraph_doctor.reporters import table
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+
+
+def render(report, **options) -> str:
+    stream = io.StringIO()
+    table.write(report, stream, **options)
+    return stream.getvalue()
+
+
+def assert_snapshot(name: str, text: str) -> None:
+    path = SNAPSHOTS / f"{name}.txt"
+    if os.environ.get("UPDATE_SNAPSHOTS"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+def test_clean(clean):
+    assert_snapshot("clean", render(clean))
+
+
+def test_broken(broken):
+    assert_snapshot("broken", render(broken))
+
+
+def test_broken_in_colour(broken):
+    assert_snapshot("broken_colour", render(broken, color=True, width=100))
+
+
+def test_nothing_captured(report_with):
+    report = report_with(
+        captures=(),
+        exit=Exit(running=True),
+        device=DeviceInfo("sim", "simulated", None, None, "2.13.0+cpu"),
+        checkers=(CheckerState("capture_status", "ran", None, (RuleState("CGD101", checked=True),)),),
+    )
+    assert_snapshot("nothing_captured", render(report))
+
+
+def test_no_python_line(report_with, finding):
+    report = report_with(
+        (finding(location=None, state="new"), finding(state="suppressed")),
+        exit=Exit(signal="SIGSEGV", returncode=-11),
+        captures=(CaptureInfo(1, 0, "abandoned", 0, None),),
+    )
+    assert_snapshot("no_python_line", render(report))
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_no_line_is_wider_than_the_terminal(broken, width):
+    lines = render(broken, width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    if width >= 80:
+        assert all("decode.py" not in line or "│ │" not in line for line in lines)
