@@ -2,8 +2,8 @@
 
     python benchmarks/read_trace.py [--records 1000000] [--keep FILE]
 
-The trace is made up: captures of 300 operators each with intention, outcome, tensors and stacks of eight frames, replays
-between them, as an inference server would leave behind.
+The trace is made up: captures of 300 operators, each with intention, outcome, tensors and a stack of eight frames, and
+replays between them, as an inference server would leave behind.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def generate(path: Path, records: int) -> int:
                         Tensor(at=str(at), ptr=hex(base + at), size=4096, dev="cuda:0", dtype="float16", shape=(4, 512))
                         for at in range(3)
                     )
-                    capture.op(NAMES[number % 4], stack=stacks[number % len(stacks)], tensors=tensors, results=tensors[:1])
+                    stack = stacks[number % len(stacks)]
+                    capture.op(NAMES[number % 4], stack=stack, tensors=tensors, results=tensors[:1])
             for _ in range(5):
                 trace.replay(capture.graph, exec=capture.exec, line=40)
             written += len(trace.records)
@@ -68,7 +69,8 @@ def main() -> None:
         print(f"read:  {read - started:6.2f} s  {(read - started) / count * 1e6:.2f} µs a record")
         (session,) = build(path)
         built = time.perf_counter()
-        print(f"build: {built - read:6.2f} s  {(built - read) / count * 1e6:.2f} µs a record, {len(session.captures)} captures")
+        print(f"build: {built - read:6.2f} s  {(built - read) / count * 1e6:.2f} µs a record")
+        print(f"{len(session.captures):,} captures in the session")
         if sys.platform != "win32":
             import resource
 

@@ -96,7 +96,7 @@ def _python_evidence(machine: Machine) -> Iterator[tuple[str, str]]:
 
 def _driver_evidence(machine: Machine) -> Iterator[tuple[str, str]]:
     if not machine.native_probe:
-        yield "the native probe is not in this build", "python evidence is used; the report names what it leaves open"
+        yield "the native probe was not compiled", "install a C compiler, then install cudagraph-doctor again"
     if not machine.platform.libcuda:
         yield "no CUDA driver is installed", "run on a machine with an NVIDIA GPU"
     if not machine.torch.cupti:

@@ -9,7 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+ARGUMENTS_LIMIT = 2000
+"""Bytes of a command line that are kept."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,8 @@ class Proc:
     start: int
     """Clock ticks after boot."""
     ppid: int = field(compare=False, default=0)
+    argv: tuple[str, ...] = field(compare=False, default=())
+    """Its command line, where it was asked for."""
 
     @property
     def alive(self) -> bool:
@@ -57,7 +62,7 @@ class Descendants:
                 continue
             visited.add(pid)
             for proc in below.get(pid, ()):
-                self.seen[proc.pid] = proc
+                self.seen[proc.pid] = replace(proc, argv=_command_line(proc.pid))
                 waiting.append(proc.pid)
 
     def running(self) -> list[Proc]:
@@ -115,6 +120,15 @@ def _all() -> list[Proc]:
     except OSError:
         return []
     return [found[0] for pid in pids if (found := _stat(pid)) is not None]
+
+
+def _command_line(pid: int) -> tuple[str, ...]:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as line:
+            words = line.read(ARGUMENTS_LIMIT).rstrip(b"\0").split(b"\0")
+        return tuple(word.decode("utf-8", "replace") for word in words)
+    except OSError:
+        return ()
 
 
 def _stat(pid: int) -> tuple[Proc, str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 
@@ -57,9 +58,11 @@ def _unwritable(folder: str) -> str:
     probe = os.path.join(folder, ".writable")
     try:
         os.makedirs(folder, exist_ok=True)
-        with open(probe, "xb") as file:
+        with open(probe, "wb") as file:
             file.write(b"\n")
-        os.unlink(probe)
     except OSError as error:
         return error.strerror or str(error)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(probe)
     return ""

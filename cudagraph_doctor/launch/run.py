@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -16,8 +17,10 @@ from cudagraph_doctor.launch.watch import Watch
 
 
 def tell(line: str) -> None:
-    """Says a line on standard error, away from the target's output."""
-    print(f"cudagraph-doctor: {line}", file=sys.stderr, flush=True)
+    """Says a line on standard error, away from the target's output; a closed one is no reason to stop."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(f"cudagraph-doctor: {line}", file=sys.stderr, flush=True)
 
 
 def run(options: LaunchOptions, say: Callable[[str], None] = tell) -> LaunchResult:

@@ -105,10 +105,8 @@ def seal(file: TraceFile, end: TargetEnd | None, processes: Sequence[Process] = 
             records.append(_seal(file, end, q=last + 1, t=now, torn=tail.torn))
             lines = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
             trace.seek(0, os.SEEK_END)
-            _write_all(trace, b"\n" + lines if tail.torn else lines)
-    for suffix in (SLOTS_SUFFIX, FAULT_SUFFIX):
-        with contextlib.suppress(OSError):
-            os.unlink(file.beside(suffix))
+            _write_all(trace, b"\n" + lines if tail.torn else lines, file)
+    _remove_companions(file)
     return lost
 
 
@@ -154,6 +152,20 @@ def _read_fault(path: str) -> str:
         return ""
 
 
-def _write_all(trace: BinaryIO, data: bytes) -> None:
+def _write_all(trace: BinaryIO, data: bytes, file: TraceFile) -> None:
+    """Writes it all; on a full disk in the room of the slots, which have been read."""
+    last_try = False
     while data:
-        data = data[trace.write(data) :]
+        try:
+            data = data[trace.write(data) :]
+        except OSError:
+            if last_try:
+                raise
+            _remove_companions(file)
+            last_try = True
+
+
+def _remove_companions(file: TraceFile) -> None:
+    for suffix in (SLOTS_SUFFIX, FAULT_SUFFIX):
+        with contextlib.suppress(OSError):
+            os.unlink(file.beside(suffix))

@@ -30,7 +30,7 @@ class SealedRun:
 def seal_run(folder: str, watched: Watched) -> SealedRun:
     """Seals the traces of all processes that are gone; those that still run are named in a note."""
     files = [file for file in trace_files(folder) if _begins(file)]
-    recorded = {file.pid for file in files}
+    recorded = {file.pid: _how(file) for file in files}
     notes: list[str] = []
     unreachable = ""
     for file in files:
@@ -53,20 +53,26 @@ def seal_run(folder: str, watched: Watched) -> SealedRun:
     return SealedRun(tuple(files), tuple(notes), unreachable)
 
 
-def _children(parent: int, seen: list[Proc], recorded: set[int]) -> list[Process]:
-    """Records of the children of a process that were seen while it ran."""
+def _children(parent: int, seen: list[Proc], recorded: dict[int, str]) -> list[Process]:
+    """Records of the children of a process that were seen while it ran; short-lived ones may not have been."""
     return [
         Process(
             q=0,
             t=0,
             child=proc.pid,
-            how="fork" if proc.pid in recorded else "exec",
+            how=recorded.get(proc.pid, "exec"),
             followed=proc.pid in recorded,
             why="" if proc.pid in recorded else "not a Python that the recorder could enter",
+            argv=proc.argv,
         )
         for proc in seen
         if proc.ppid == parent
     ]
+
+
+def _how(file: TraceFile) -> str:
+    """How a recorded process was started."""
+    return "fork" if _head(file)[0].get("how") == "fork" else "subprocess"
 
 
 def _head(file: TraceFile) -> list[dict[str, object]]:

@@ -119,6 +119,8 @@ class Windows:
         driver = self._context.driver
         attach = getattr(driver, "attach", None)
         there = driver is not None and (attach is None or attach())
+        if there and attach is not None:
+            driver.remember_context()
         if there is not self._there:
             self._there = there
             if there:
@@ -154,10 +156,11 @@ class Windows:
     # ── questions ───────────────────────────────────────────────────────────────────────────────
     def mine(self) -> Window | None:
         """The newest window that the calling thread opened."""
-        ident = get_ident()
-        for window in reversed(self.open):
-            if window.ident == ident:
-                return window
+        if self.open:
+            ident, tid = get_ident(), get_native_id()
+            for window in reversed(self.open):
+                if window.ident == ident and window.tid == tid:  # an identifier alone is given again
+                    return window
         return None
 
     def here(self) -> Window | None:

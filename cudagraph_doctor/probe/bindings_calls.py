@@ -177,7 +177,7 @@ class Calls:
         event = handle_of(argument(args, kwargs, spec.event or 0, "event", "hEvent"))
         stream = handle_of(argument(args, kwargs, 1, "stream", "hStream"))
         if event:
-            self._events.by_handle(event).recorded_outside(3, stream or 0)
+            self._events.by_handle(event).recorded_outside(stream)
 
     def _exchanged(self, api: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         mode = mode_of(argument(args, kwargs, 0, "mode"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from _thread import get_native_id
 from time import monotonic_ns
 
-from cudagraph_doctor._wire import MODES, STATUS_ACTIVE, STATUS_INVALIDATED, STATUS_NONE
+from cudagraph_doctor._wire import MODES, STATUS_NONE
 from cudagraph_doctor.probe.arm import Window, windows_of
 from cudagraph_doctor.probe.bindings_calls import HOOK
 from cudagraph_doctor.probe.bindings_values import argument, code_of, created, handle_of, mode_of, update_result
@@ -130,9 +130,6 @@ class BindingCaptures:
             outcome = context.write("outcome", **fields)
             if window is None:
                 return
-            if window.status == STATUS_ACTIVE and status == STATUS_INVALIDATED:
-                window.status = status
-                self._windows.tell([(window, STATUS_ACTIVE, STATUS_INVALIDATED)], q, "end")
             if status in {None, STATUS_NONE}:
                 self._open.pop(window.handle, None)
             self._windows.done(window, outcome)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 EXCEPTIONS = 100
 """Exceptions told of one window."""
 
+DISPATCHED = os.path.join("torch", "_ops.py")
+"""Where torch calls an operator again for a dispatch mode: this frame is there only because ours is."""
+
 _CONTROL = (StopIteration, StopAsyncIteration, GeneratorExit, AttributeError, LookupError, ImportError, OSError)
 """Exceptions by which Python code decides what to do next."""
 _MACHINERY = tuple(
@@ -107,5 +110,7 @@ def without_ours(error: BaseException, ours: str) -> None:
         return
     while inner is not None and inner.tb_frame.f_code.co_filename.startswith(ours):
         inner = inner.tb_next
+        if inner is not None and inner.tb_frame.f_code.co_filename.endswith(DISPATCHED):
+            inner = inner.tb_next
     outer.tb_next = inner
 

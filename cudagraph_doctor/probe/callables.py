@@ -18,6 +18,8 @@ Classes, partials and objects with `__call__` run more than that: what happens i
 they call.
 """
 
+_FREE = ("NoneType", "module", "PyCapsule", "pybind11")
+"""What `__self__` of a function is that is bound to no object of the target."""
 _HARMLESS = frozenset(sys.stdlib_module_names) - {"ctypes", "_ctypes"}
 _CTYPES = "_ctypes"
 
@@ -28,6 +30,10 @@ _READS = frozenset({
     "_get_tracing_state", "_is_tracing", "is_grad_enabled", "has_torch_function", "has_torch_function_unary",
     "has_torch_function_variadic", "is_autocast_enabled", "_has_torch_function", "is_inference_mode_enabled",
 })  # fmt: skip
+
+
+INERT = frozenset({isinstance, issubclass, type, id, len, getattr, hasattr, setattr, callable, hash, iter, vars, super})
+"""Functions of Python that do nothing to a tensor; `float(x)`, `list(x)`, `math.sqrt(x)` read it."""
 
 
 class Watched:
@@ -57,8 +63,7 @@ class Watched:
         known = self.functions.get(function)
         if known is None:
             known = not _harmless(function)
-            owner = getattr(function, "__self__", None)
-            if owner is None or type(owner).__name__ == "module":  # bound to an object: it would keep that alive
+            if type(getattr(function, "__self__", None)).__name__.startswith(_FREE):  # keeps no object alive
                 self.functions[function] = known
         return known
 
@@ -80,14 +85,11 @@ def _harmless(function: Any) -> bool:
 def _module_of(function: Any) -> str:
     """Module that a C function belongs to, "" if it cannot be told."""
     owner = getattr(function, "__objclass__", None)
-    if owner is None:
-        bound = getattr(function, "__self__", None)
-        if bound is not None and type(bound).__name__ != "module":
-            owner = bound if isinstance(bound, type) else type(bound)
-    if owner is not None:
-        found = owner.__module__
-    else:
-        found = getattr(function, "__module__", None) or getattr(getattr(function, "__self__", None), "__name__", "")
+    found = getattr(function, "__module__", None) if owner is None else owner.__module__
+    if type(found) is str:
+        return found
+    bound = getattr(function, "__self__", None)
+    found = (bound if isinstance(bound, type) else type(bound)).__module__
     return found if type(found) is str else ""
 
 
@@ -96,4 +98,5 @@ def name_of(function: Any) -> str:
     own = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
     name = own if type(own) is str else type(function).__name__
     module = _module_of(function)
+    name = name.removeprefix("_VariableFunctionsClass.")  # where torch keeps `torch.masked_select`
     return f"{module}.{name}" if module and not name.startswith(module + ".") else name

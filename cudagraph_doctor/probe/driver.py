@@ -20,6 +20,8 @@ LOG_BYTES = 32 * 1024
 """More than the driver keeps: 100 entries, 25,600 bytes (CUDA 13 driver API, error log management)."""
 
 _NON_BLOCKING = 1
+_RELAXED = 2
+_NO_CONTEXT = 201
 _MEMORY_TYPE = 2
 _HOST = 1
 _LEGACY = (0, 1)
@@ -31,9 +33,8 @@ class Driver:
     def __init__(self, library: str = LIBRARY) -> None:
         self._name = library
         self._lib: Any = None
-        self._status = ctypes.c_int()
         self._is_capturing: Any = None
-        self._capture_info: Any = None
+        self._context: ctypes.c_void_p | None = None
         self._log_at: ctypes.c_uint | None = None
         self._buffer: Any = None
 
@@ -60,12 +61,32 @@ class Driver:
     def status(self, stream: int) -> int | None:
         """Capture status of a stream by raw handle: 0, 1 or 2; None where the driver does not say.
 
-        It does not say (906) of the legacy stream while a blocking stream captures, and in a thread without a context.
+        It does not say (906) of the legacy stream while a blocking stream captures.
         """
         if self._is_capturing is None:
             return None
         status = ctypes.c_int()
-        return status.value if self._is_capturing(stream, ctypes.byref(status)) == 0 else None
+        code = self._is_capturing(stream, ctypes.byref(status))
+        if code == _NO_CONTEXT and self._context is not None:
+            code = self._with_context(stream, status)
+        return status.value if code == 0 else None
+
+    def remember_context(self) -> None:
+        """The calling thread is about to capture: its context answers for threads that have none."""
+        if self._lib is None:
+            return
+        context = ctypes.c_void_p()
+        if self._lib.cuCtxGetCurrent(ctypes.byref(context)) == 0 and context.value:
+            self._context = context
+
+    def _with_context(self, stream: int, status: ctypes.c_int) -> int:
+        """Ask with a context on this thread's stack, which is as empty as before afterwards."""
+        lib = self._lib
+        if lib.cuCtxPushCurrent_v2(self._context) != 0:
+            return _NO_CONTEXT
+        code = int(self._is_capturing(stream, ctypes.byref(status)))
+        lib.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+        return code
 
     def capture_info(self, stream: int) -> tuple[int | None, int, int | None]:
         """(status, the driver's id of the capture sequence, nodes captured so far)."""
@@ -91,13 +112,19 @@ class Driver:
 
     # ── objects ─────────────────────────────────────────────────────────────────────────────────
     def blocking(self, stream: int) -> bool | None:
-        """Whether a stream synchronises with the legacy stream. Only outside capture windows: not measured inside."""
+        """Whether a stream synchronises with the legacy stream. Only outside capture windows.
+
+        cuStreamGetFlags is refused (900) and breaks a capture that is open (measured, driver 580). One that the
+        recorder does not know of is spared by the relaxed mode, as torch's allocator spares it.
+        """
         if self._lib is None or stream in _LEGACY:
             return None
-        flags = ctypes.c_uint()
-        if self._lib.cuStreamGetFlags(ctypes.c_void_p(stream), ctypes.byref(flags)) != 0:
+        flags, mode = ctypes.c_uint(), ctypes.c_int(_RELAXED)
+        if self._lib.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode)) != 0:
             return None
-        return not flags.value & _NON_BLOCKING
+        code = self._lib.cuStreamGetFlags(ctypes.c_void_p(stream), ctypes.byref(flags))
+        self._lib.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+        return None if code != 0 else not flags.value & _NON_BLOCKING
 
     def pinned(self, address: int) -> bool | None:
         """Whether host memory is page-locked.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -183,7 +184,8 @@ def _link(error: BaseException, how: str, context: Context | None) -> dict[str, 
     link: dict[str, Any] = {"type": module + kind.__qualname__, "message": told(error), "how": how}
     stacks = context.stacks if context is not None else None
     if stacks is not None and error.__traceback__ is not None:
-        link["stack"] = stacks.from_traceback(error.__traceback__)
+        with contextlib.suppress(Exception):  # an exception without its stack is better than none
+            link["stack"] = stacks.from_traceback(error.__traceback__)
     code = getattr(error, "error_code", None)  # torch.AcceleratorError
     if isinstance(code, int):
         link["code"] = int(code)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import sys
 from _thread import get_ident
 
-from cudagraph_doctor.probe.c_call_records import CCallRecords, without_ours
+from cudagraph_doctor.probe.c_call_records import DISPATCHED, CCallRecords, without_ours
+from cudagraph_doctor.probe.callables import INERT
 from cudagraph_doctor.probe.frames import OURS
 from cudagraph_doctor.probe.guard import inside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import CodeType
+    from types import CodeType, FrameType
     from typing import Any
 
     from cudagraph_doctor.probe.arm import Window
@@ -91,15 +92,16 @@ class MonitoringWatch:
     def _make_returned(self) -> Any:
         """The callback of C_RETURN, all in local variables: it runs for every C call of the window."""
         watched, returned, ours = self._records.watched, self._records.returned, inside
-        plain, functions = watched.plain, watched.functions
+        plain, functions, tensors = watched.plain, watched.functions, _tensor_types()
         returns = 0
 
         def c_return(code: CodeType, offset: int, function: Any, first: Any) -> None:
             nonlocal returns
             returns += 1
-            if type(function) in plain and functions.get(function) is False:
-                pass
-            elif watched(function) and not ours():
+            if (type(function) in plain and functions.get(function) is False) or not watched(function):
+                if type(first) in tensors and _reads(function) and not ours():
+                    returned(function)
+            elif not ours():
                 returned(function)
             if returns >= MANY:
                 if returns == MANY:
@@ -113,19 +115,39 @@ class MonitoringWatch:
         if inside():
             return
         self._raising[get_ident()] = function
-        if self._records.watched(function):
+        if self._records.watched(function) or (type(first) in _tensor_types() and _reads(function)):
             self._records.returned(function)
 
     def _raised(self, code: CodeType, offset: int, error: BaseException) -> None:
-        without_ours(error, OURS)
         function = self._raising.pop(get_ident(), None) if self._raising else None
         if inside() or code.co_filename.startswith(OURS):
             return
+        if code.co_filename.endswith(DISPATCHED) and _is_ours(sys._getframe(1).f_back):
+            return  # it goes on to the line that called the operator
+        without_ours(error, OURS)
         traceback = error.__traceback__
-        if function is not None or traceback is None or traceback.tb_next is None:
+        if traceback is None or traceback.tb_next is None:  # the first frame of the target that it reaches
             self._records.raising(error, function, code.co_filename)
 
     def _on_call(self, callback: Any) -> None:
         monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
         if self._tool is not None:
             monitoring.register_callback(self._tool, monitoring.events.CALL, callback)
+
+
+def _tensor_types() -> frozenset[type]:
+    """The exact types of tensors: asking for subclasses could run code of the target."""
+    torch: Any = sys.modules.get("torch")
+    return frozenset({torch.Tensor, torch.nn.Parameter}) if hasattr(torch, "nn") else frozenset()
+
+
+def _reads(function: Any) -> bool:
+    """Whether a function of Python that got a tensor as its first argument may read it."""
+    return type(function) in _HASHABLE and function not in INERT
+
+
+_HASHABLE = frozenset({type, type(len), type(list.append)})
+
+
+def _is_ours(frame: FrameType | None) -> bool:
+    return frame is not None and frame.f_code.co_filename.startswith(OURS)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from cudagraph_doctor.probe.frames import OURS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import CodeType
@@ -64,7 +66,7 @@ class Streams:
 class EventIdentity:
     """What is known of one CUDA event. It gets an id when a record first speaks of it."""
 
-    __slots__ = ("cap", "external", "id", "pending", "place", "stream", "stream_raw")
+    __slots__ = ("cap", "external", "id", "pending", "place", "raw", "stream")
 
     def __init__(self, *, external: bool = False) -> None:
         self.id = 0
@@ -73,19 +75,26 @@ class EventIdentity:
         """Capture in which it was recorded last; 0: outside of any."""
         self.stream = 0
         """Id of the stream it was recorded on last, where that is known."""
-        self.stream_raw = 0
+        self.raw: int | None = None
         self.place: tuple[CodeType, int, str] | None = None
         """Code, instruction and module of its last record outside windows."""
         self.pending = False
         """That record has not been told yet."""
 
-    def recorded_outside(self, depth: int, stream: int) -> None:
-        """It was recorded outside windows by the frame `depth` above the caller; costs half a microsecond."""
-        frame = sys._getframe(depth)
-        while frame.f_back is not None and frame.f_code.co_filename.endswith(_TORCH_STREAMS):
+    def recorded_outside(self, stream: Any) -> None:
+        """It was recorded outside windows, by the innermost frame that is neither ours nor of torch's stream classes.
+
+        `stream` is torch's object, a raw handle, or None for the current stream.
+        """
+        frame = sys._getframe(1)
+        while frame.f_back is not None:
+            name = frame.f_code.co_filename
+            if not name.startswith(OURS) and not name.endswith(_TORCH_STREAMS):
+                break
             frame = frame.f_back
         self.place = (frame.f_code, frame.f_lasti, frame.f_globals.get("__name__", ""))
-        self.stream_raw, self.stream, self.cap, self.pending = stream, 0, 0, True
+        self.raw = stream if stream is None or type(stream) is int else getattr(stream, "cuda_stream", None)
+        self.stream, self.cap, self.pending = 0, 0, True
 
     def recorded(self, stream: int, cap: int) -> None:
         """It was recorded inside a window, by a call that is told itself."""
@@ -107,7 +116,8 @@ class EventIdentity:
             return
         self.pending = False
         stack = context.stacks.of_place(*self.place) if context.stacks is not None else 0
-        self.stream = streams_of(context).id(self.stream_raw, quiet=bool(windows.open))
+        if self.raw is not None:
+            self.stream = streams_of(context).id(self.raw, quiet=bool(windows.open))
         context.write(
             "call",
             api="cuEventRecord",

@@ -277,18 +277,11 @@ def _torch_family(api: str) -> Family:
     return _TORCH_FUNCTIONS.get(method, Family.OTHER)
 
 
-WORK = frozenset(
-    {
-        Family.LAUNCH,
-        Family.COPY,
-        Family.MEMSET,
-        Family.HOST_FUNC,
-        Family.ASYNC_ALLOC,
-        Family.ASYNC_FREE,
-        Family.GRAPH_LAUNCH,
-    }
-)
-"""Calls that become nodes when their stream captures, and run at once when it does not."""
+WORK = frozenset({Family.LAUNCH, Family.COPY, Family.MEMSET, Family.HOST_FUNC})
+"""Calls that give a stream something to do: a node where it captures, else done at once."""
+
+NODES = WORK | {Family.ASYNC_ALLOC, Family.ASYNC_FREE, Family.GRAPH_LAUNCH}
+"""Calls that become nodes of the graph when their stream captures."""
 
 EXACT_LAYERS = frozenset({"driver", "bindings", "sim"})
 """Layers of `call` records that see one CUDA call, not a library function that may make several."""

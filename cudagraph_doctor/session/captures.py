@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cudagraph_doctor._wire import STATUS_INVALIDATED, STATUS_NONE
 from cudagraph_doctor.session.invalidation import find_change
 from cudagraph_doctor.session.model import Activity, CaptureState
 from cudagraph_doctor.trace import events
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from cudagraph_doctor.session.streams import Streams
 
 
+OPEN_AT_ONCE = 256
+"""Windows kept open at most: far more than a process has, few enough for a hostile trace of begins without ends."""
+
+
 class Captures:
     """The captures of a process, and those of them that are open."""
 
@@ -20,6 +25,7 @@ class Captures:
         self._session = session
         self._streams = streams
         self._by_id: dict[int, CaptureState] = {}
+        self._by_graph: dict[int, list[CaptureState]] = {}
         self._open: list[CaptureState] = []
         self._intentions: dict[int, CaptureState] = {}
         """Capture of each begin or end intention, by its `q`."""
@@ -33,6 +39,17 @@ class Captures:
     def get(self, capture: int) -> CaptureState | None:
         """The capture with this id."""
         return self._by_id.get(capture)
+
+    def of_graph(self, graph: int) -> CaptureState | None:
+        """The capture that a graph object holds by now; None: none was recorded.
+
+        That is its newest one if it failed (the object is then without a graph, whatever it held before), else its
+        newest one that completed.
+        """
+        mine = self._by_graph.get(graph, ())
+        if not mine or mine[-1].status == "failed":
+            return mine[-1] if mine else None
+        return next((state for state in reversed(mine) if state.status == "completed"), mine[-1])
 
     def begin(self, activity: Activity) -> None:
         """A capture is about to begin."""
@@ -72,6 +89,10 @@ class Captures:
     def look(self, record: events.CaptureStatus) -> None:
         """Somebody looked at the status and saw a change."""
         self._looks.setdefault(record.cap, []).append(record)
+        state = self._by_id.get(record.cap)
+        if record.after == STATUS_NONE and state in self._open:
+            state.ended_unseen = True
+            self._close(state)
 
     def see(self, activity: Activity) -> bool:
         """Puts an activity into every open window; False if there is none."""
@@ -98,7 +119,11 @@ class Captures:
 
     def _add(self, state: CaptureState) -> None:
         self._by_id[state.id] = state
+        if state.begin.graph:
+            self._by_graph.setdefault(state.begin.graph, []).append(state)
         self._open.append(state)
+        if len(self._open) > OPEN_AT_ONCE:
+            self._close(self._open[0])
         self._session.captures.append(state)
         self._streams.open(state)
 
@@ -125,7 +150,10 @@ def _status(state: CaptureState, *, running: bool) -> str:
     outcome = state.end_outcome
     if outcome is not None:
         return "failed" if outcome.code or outcome.exc is not None else "completed"
+    if state.ended_unseen:
+        # An active capture that is over ended well, as far as anybody saw; an invalidated one cannot.
+        return "failed" if any(a.before == STATUS_INVALIDATED for a in state.activities) else "completed"
     if state.end is not None and running:
         # The end came back, for its thread went on; how it came back was lost.
-        return "failed" if any(a.before == 2 for a in state.activities) else "unfinished"
+        return "failed" if any(a.before == STATUS_INVALIDATED for a in state.activities) else "unfinished"
     return "unfinished" if running else "abandoned"

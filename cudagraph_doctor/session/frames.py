@@ -13,14 +13,14 @@ import re
 import zlib
 from typing import TYPE_CHECKING
 
-from cudagraph_doctor._wire import ROLE_GENERATED, ROLE_LIBRARY, ROLE_THIRD_PARTY, ROLE_USER, SOURCE_LIMIT
+from cudagraph_doctor._wire import ROLE_LIBRARY, ROLE_THIRD_PARTY, ROLE_USER, SOURCE_LIMIT
 from cudagraph_doctor.findings import Location
 
 if TYPE_CHECKING:
     from cudagraph_doctor.session.model import Session
     from cudagraph_doctor.trace.events import Frame, Header, Source
 
-_LIBRARY = (ROLE_LIBRARY, ROLE_GENERATED)
+_SITE_FOLDERS = ("/site-packages/", "/dist-packages/")
 
 
 def location(session: Session, stack: int) -> Location | None:
@@ -127,6 +127,8 @@ def _owns(own: str, source: Source) -> bool:
         return True
     _root, _, path = source.path.partition(":")
     wanted = own.replace("\\", "/").rstrip("/").removeprefix("./")
+    for folder in _SITE_FOLDERS:  # such paths are recorded relative to the root `site`
+        wanted = wanted.rpartition(folder)[2]
     return bool(wanted) and (path == wanted or path.startswith(wanted + "/"))
 
 

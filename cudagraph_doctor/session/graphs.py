@@ -36,7 +36,7 @@ class Graphs:
     def exec(self, record: events.Exec) -> None:
         """A graph was instantiated."""
         self._session.execs[record.id] = record
-        state = self._capture_of_graph(record.graph)
+        state = self._captures.of_graph(record.graph)
         if state is not None:
             self._by_exec[record.id] = state
 
@@ -53,7 +53,7 @@ class Graphs:
             known = self._session.execs.get(record.exec)
             if not graph and known is not None:
                 graph = known.graph
-            state = self._capture_of_graph(graph)
+            state = self._captures.of_graph(graph)
         if state is None:
             return record
         if record.total:
@@ -73,7 +73,7 @@ class Graphs:
         error = bool(outcome.code) or outcome.exc is not None
         done = structs.replace(record, code=outcome.code, exc=outcome.exc, done=0 if error else record.count)
         replays[index] = done
-        state = self._by_exec.get(record.exec) or self._capture_of_graph(record.graph)
+        state = self._by_exec.get(record.exec) or self._captures.of_graph(record.graph)
         if state is not None and error:
             state.failed_replays.append(done)
 
@@ -84,14 +84,3 @@ class Graphs:
             totals[state] = totals.get(state, 0) + count
         for capture in self._session.captures:
             capture.replays = max(totals.get(id(capture), 0), self._single.get(id(capture), 0))
-
-    def _capture_of_graph(self, graph: int) -> CaptureState | None:
-        """The capture that a graph object holds: its newest one so far that completed, else its newest one."""
-        if not graph:
-            return None
-        mine = [state for state in self._session.captures if state.begin.graph == graph]
-        done = [state for state in mine if state.status == "completed"]
-        if mine and mine[-1].status == "failed":
-            # A failed capture leaves the graph object without a graph, whatever it held before.
-            return mine[-1]
-        return done[-1] if done else mine[-1] if mine else None

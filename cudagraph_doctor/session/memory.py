@@ -7,64 +7,43 @@ Operators tell their tensors (storage address and size, or the storage's id); CU
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cudagraph_doctor._wire import STATUS_ACTIVE, STATUS_NONE
+from cudagraph_doctor._wire import STATUS_ACTIVE
 from cudagraph_doctor.session.apis import WORK, family
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     from cudagraph_doctor.session.model import Activity, CaptureState
     from cudagraph_doctor.trace.events import Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Touch:
-    """A range of memory that an activity reads or writes."""
+    """A range of device memory that an activity reads or writes."""
 
     start: int
-    """Address."""
+    """Address of the storage, or the address that a call names."""
     size: int
     """Bytes; at least 1."""
-    writes: bool
     reads: bool
-    device: str = ""
-    """`cuda:0`, `cpu`, or nothing where it is not known."""
+    writes: bool
     storage: int = 0
     """Id of the storage object, 0 where none was given."""
 
-    def meets(self, other: Touch) -> bool:
-        """Whether both are (partly) the same memory. Ids decide where both have one: an address may be reused."""
-        if self.storage and other.storage:
-            return self.storage == other.storage
-        if self.device and other.device and self.device != other.device:
-            return False
-        return self.start < other.start + other.size and other.start < self.start + self.size
-
-
-@dataclass(frozen=True)
-class Flow:
-    """How uncaptured work hangs together with the captured work of its window."""
-
-    read_by: tuple[Activity, ...] = ()
-    """Captured activities after it that read what it wrote: on replay they find old content."""
-    reads_from: tuple[Activity, ...] = ()
-    """Captured activities before it that write what it reads: it ran on memory that was not computed yet."""
-
-    @property
-    def matters(self) -> bool:
-        """The graph and this work exchange data."""
-        return bool(self.read_by or self.reads_from)
-
 
 def touches(activity: Activity) -> tuple[Touch, ...]:
-    """The memory that an activity reads and writes; empty where it is not known."""
-    record = activity.record
-    found = [_of_tensor(tensor, result=False) for tensor in getattr(record, "tensors", ())]
+    """The device memory that an activity reads and writes; empty where it is not known.
+
+    An argument that an operator writes counts as written only: whether it is read first (`add_`) or not (`fill_`) its
+    schema does not tell. A pointer of a CUDA call counts as both.
+    """
+    found = [_of_tensor(tensor, writes=tensor.written) for tensor in getattr(activity.record, "tensors", ())]
     if activity.outcome is not None:
-        found += [_of_tensor(tensor, result=True) for tensor in activity.outcome.tensors]
+        found += [_of_tensor(tensor, writes=True) for tensor in activity.outcome.tensors]
     if activity.kind == "call":
         found += _of_call(activity)
     return tuple(touch for touch in found if touch is not None)
@@ -72,70 +51,88 @@ def touches(activity: Activity) -> tuple[Touch, ...]:
 
 def is_work(activity: Activity) -> bool:
     """Whether it puts work on a stream: a node where the stream captures, else something that runs at once."""
-    if activity.failed:
-        return False
     if activity.kind == "op":
         return getattr(activity.record, "kind", "") == "compute"
     return activity.kind == "call" and family(activity.name) in WORK
 
 
-def captured(capture: CaptureState) -> Iterator[Activity]:
-    """The work that went into the graph, in order."""
-    return (a for a in capture.activities if is_work(a) and a.on == STATUS_ACTIVE)
+class WindowMemory:
+    """What the captured work of one window reads and writes."""
+
+    def __init__(self, capture: CaptureState) -> None:
+        self._writes = _Index()
+        self._reads = _Index()
+        for activity in capture.activities:
+            if activity.on == STATUS_ACTIVE and is_work(activity) and not activity.failed:
+                for touch in touches(activity):
+                    if touch.writes:
+                        self._writes.add(touch, activity)
+                    if touch.reads:
+                        self._reads.add(touch, activity)
+
+    def writer(self, touched: Iterable[Touch]) -> Activity | None:
+        """The first captured activity that writes any of this memory."""
+        return self._writes.first(touched)
+
+    def reader(self, touched: Iterable[Touch]) -> Activity | None:
+        """The first captured activity that reads any of this memory."""
+        return self._reads.first(touched)
 
 
-def uncaptured(capture: CaptureState) -> Iterator[Activity]:
-    """The work of the window that ran at once, on streams without a capture, in order.
+class _Index:
+    """The first activity of each range of memory, found by storage id or by address."""
 
-    Calls inside an operator of the list are left out.
-    """
-    told: set[int] = set()
-    for activity in capture.activities:
-        if is_work(activity) and activity.on == STATUS_NONE:
-            told.add(id(activity))
-            if not any(id(outer) in told for outer in activity.enclosing()):
-                yield activity
+    def __init__(self) -> None:
+        self._by_storage: dict[int, Activity] = {}
+        self._by_start: dict[int, tuple[int, int, Activity]] = {}
+        """Size, storage id and activity of each range, by its address."""
+        self._starts: list[int] | None = None
+        self._largest = 0
+
+    def add(self, touch: Touch, activity: Activity) -> None:
+        if touch.storage:
+            self._by_storage.setdefault(touch.storage, activity)
+        known = self._by_start.get(touch.start)
+        if known is None or known[0] < touch.size:
+            first = known[2] if known is not None else activity
+            self._by_start[touch.start] = (touch.size, touch.storage, first)
+            self._starts = None
+            self._largest = max(self._largest, touch.size)
+
+    def first(self, touched: Iterable[Touch]) -> Activity | None:
+        found = [activity for touch in touched for activity in self._meeting(touch)]
+        return min(found, key=lambda activity: activity.q, default=None)
+
+    def _meeting(self, touch: Touch) -> list[Activity]:
+        if touch.storage and touch.storage in self._by_storage:
+            return [self._by_storage[touch.storage]]
+        if self._starts is None:
+            self._starts = sorted(self._by_start)
+        found = []
+        for index in range(bisect_right(self._starts, touch.start + touch.size - 1) - 1, -1, -1):
+            start = self._starts[index]
+            if start + self._largest <= touch.start:
+                break  # nothing that begins this far below can reach it
+            size, storage, activity = self._by_start[start]
+            # Ids decide where both have one: an address is reused.
+            if start + size > touch.start and not (storage and touch.storage):
+                found.append(activity)
+        return found
 
 
-def flow(capture: CaptureState, activity: Activity) -> Flow:
-    """What uncaptured work exchanges with the captured work around it."""
-    mine = touches(activity)
-    written = [touch for touch in mine if touch.writes]
-    read = [touch for touch in mine if touch.reads]
-    read_by: list[Activity] = []
-    reads_from: list[Activity] = []
-    for other in captured(capture):
-        if other.q > activity.q:
-            if written and any(t.reads and t.meets(w) for t in touches(other) for w in written):
-                read_by.append(other)
-        elif read and any(t.writes and t.meets(r) for t in touches(other) for r in read):
-            reads_from.append(other)
-    return Flow(tuple(read_by), tuple(reads_from))
-
-
-def _of_tensor(tensor: Tensor, *, result: bool) -> Touch | None:
+def _of_tensor(tensor: Tensor, *, writes: bool) -> Touch | None:
     start = _address(tensor.ptr)
-    if start is None and not tensor.storage:
+    if start is None or not tensor.dev.startswith("cuda"):
         return None
-    writes = tensor.written or result
-    return Touch(
-        start=start or 0,
-        size=max(tensor.size, 1),
-        writes=writes,
-        # A written argument may be read too (`add_`); a fresh result is not.
-        reads=not result,
-        device=tensor.dev,
-        storage=tensor.storage,
-    )
+    return Touch(start, max(tensor.size, 1), reads=not writes, writes=writes, storage=tensor.storage)
 
 
 def _of_call(activity: Activity) -> list[Touch | None]:
-    """A call names addresses without saying what it does with them: a pointer of a kernel counts as both."""
     record = activity.record
     size = max(getattr(record, "size", None) or 1, 1)
-    words = (getattr(record, "ptr", ""), *getattr(record, "ptrs", ()))
-    addresses = [a for a in map(_address, words) if a is not None]
-    return [Touch(start=a, size=size, writes=True, reads=True) for a in addresses]
+    words = (*getattr(record, "ptrs", ()), getattr(record, "ptr", ""))
+    addresses = [address for address in map(_address, words) if address is not None]
+    return [Touch(address, size, reads=True, writes=True) for address in addresses]
 
 
 def _address(text: str) -> int | None:

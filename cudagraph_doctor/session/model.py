@@ -182,7 +182,7 @@ class Fork:
     """The origin stream waits, directly or through others, for all of its work."""
 
 
-@dataclass
+@dataclass(slots=True, eq=False)
 class CaptureState:
     """One stream capture, from its begin to its end."""
 
@@ -205,6 +205,8 @@ class CaptureState:
     nodes: int | None = None
     backfilled: bool = False
     """Its begin was not recorded, or was torn: `begin` is made up from the first record that names it."""
+    ended_unseen: bool = False
+    """It was over before anybody recorded its end: a call that is not watched ended it."""
     replays: int = 0
     """Replays of its graph that were begun."""
     failed_replays: list[events.Replay] = field(default_factory=list)
@@ -256,7 +258,7 @@ class CaptureState:
         return next((fork for fork in self.forks if fork.stream == stream), None)
 
 
-@dataclass
+@dataclass(slots=True, eq=False, repr=False)
 class Session:
     """One process."""
 

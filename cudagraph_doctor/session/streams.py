@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cudagraph_doctor._wire import STATUS_ACTIVE, STATUS_NONE
-from cudagraph_doctor.session.apis import WORK, Family, family
+from cudagraph_doctor.session.apis import NODES, Family, family
 from cudagraph_doctor.session.model import CaptureState, EventMark, Fork
+from cudagraph_doctor.trace import events
 
 if TYPE_CHECKING:
     from cudagraph_doctor.session.model import Activity, Session
@@ -27,6 +28,7 @@ class _Window:
 
     state: CaptureState
     clocks: dict[int, Clock] = field(default_factory=dict)
+    forks: dict[int, Fork] = field(default_factory=dict)
 
     @property
     def origin(self) -> int:
@@ -81,11 +83,12 @@ class Streams:
 
     def see(self, activity: Activity) -> None:
         """Something happened: takes what it means for the streams."""
-        kind = activity.kind
-        if kind == "op":
-            if activity.record.kind == "compute" and not activity.failed:  # type: ignore[union-attr]
+        record = activity.record
+        if isinstance(record, events.Op):
+            outcome = activity.outcome
+            if record.kind == "compute" and outcome is not None and outcome.exc is None and not outcome.code:
                 self._work(activity)
-        elif kind == "call":
+        elif isinstance(record, events.Call):
             self._call(activity)
 
     def _call(self, activity: Activity) -> None:
@@ -96,7 +99,7 @@ class Streams:
             self._record(activity)
         elif what is Family.WAIT:
             self._wait(activity)
-        elif what in WORK:
+        elif what in NODES:
             self._work(activity)
 
     def _work(self, activity: Activity) -> None:
@@ -110,7 +113,7 @@ class Streams:
         if window is None:
             return
         window.tick(stream)
-        fork = window.state.fork(stream)
+        fork = window.forks.get(stream)
         if fork is not None:
             fork.last_work = activity
 
@@ -133,9 +136,8 @@ class Streams:
             cap = 0  # the driver knows better: the stream was not capturing
         known = self._session.cuda_events.get(event)
         external = known is not None and known.external
-        marks = self._session.event_marks.setdefault(event, [])
-        if not marks or (marks[-1].by.inside is not activity and activity.inside is not marks[-1].by):
-            marks.append(EventMark(by=activity, stream=stream, capture=cap, external=external))
+        mark = EventMark(by=activity, stream=stream, capture=cap, external=external)
+        self._session.event_marks.setdefault(event, []).append(mark)
         if cap and not external:
             self._event_clocks[event] = (cap, dict(self._windows[cap].clocks.get(stream, {})))
         else:
@@ -148,8 +150,8 @@ class Streams:
         other: int = record.other  # type: ignore[union-attr]
         if event and event in self._event_clocks:
             cap, clock = self._event_clocks[event]
-        elif other and not event:
-            # `wait_stream`: all work of the other stream so far
+        elif other:
+            # `wait_stream`, or an event whose record was not told apart: all work of the other stream so far
             cap = self._member.get(other, 0)
             if not cap:
                 return
@@ -169,5 +171,6 @@ class Streams:
     def _join(self, window: _Window, stream: int, by: Activity, clock: Clock) -> None:
         self._member[stream] = window.state.id
         window.merge(stream, clock)
-        if stream != window.origin and window.state.fork(stream) is None:
-            window.state.forks.append(Fork(stream=stream, by=by))
+        if stream != window.origin and stream not in window.forks:
+            fork = window.forks[stream] = Fork(stream=stream, by=by)
+            window.state.forks.append(fork)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from cudagraph_doctor._wire import STATUS_ACTIVE, STATUS_INVALIDATED
 from cudagraph_doctor.sim.caching_allocator import Block, PoolId, Segment
 from cudagraph_doctor.sim.streams import SimStream
@@ -42,8 +44,8 @@ class Node:
     depends_on: tuple[Node, ...] = ()
     reads: tuple[Block, ...] = ()
     writes: tuple[Block, ...] = ()
-    keeps: tuple[object, ...] = ()
-    """Host objects that the node refers to, kept alive only as the real graph would keep them: not at all by default."""
+    host_source: torch.Tensor | None = None
+    """Pinned host memory that a copy node reads, without a claim to it."""
     handle: int = field(default_factory=_node_handles.__next__)
     params: dict[str, Any] = field(default_factory=dict)
     """Raw parameters of a memset or memcpy node, which an update may change."""

@@ -90,7 +90,7 @@ def _build(devices: int, emit: Emit, memory: int, *, keep_going: bool) -> SimDev
     from cudagraph_doctor.sim.dispatch import Registration
     from cudagraph_doctor.sim.launch import Launcher
     from cudagraph_doctor.sim.native_interface import hook_names, install_guard, install_hooks
-    from cudagraph_doctor.sim.pinned_memory import PinnedMemory
+    from cudagraph_doctor.sim.bindings.surface import put_under_bindings
     from cudagraph_doctor.sim.simulation import Simulation
     from cudagraph_doctor.sim.torch_surface import put_under_torch
 
@@ -108,7 +108,8 @@ def _build(devices: int, emit: Emit, memory: int, *, keep_going: bool) -> SimDev
 
     install_guard(devices)
     hooks = install_hooks(devices, lambda: int(sim.streams().device), exchange)
-    PinnedMemory(sim).install(hooks, hook_names())
+    sim.pinned.install(hooks, hook_names())
     launcher = Launcher(sim)
     put_under_torch(sim, launcher)
+    put_under_bindings(sim)
     return SimDevice(sim, Registration(launcher))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cudagraph_doctor._wire import STATUS_ACTIVE, STATUS_INVALIDATED, STATUS_NONE
@@ -45,6 +46,8 @@ class SimDriver:
         self._threads = PerThread(self.defaults)
         self.host: Clock = {}
         """What the host has waited for."""
+        self.host_waited: list[Callable[[Clock], None]] = []
+        """Called after each wait of the host."""
         self.sticky = 0
         """An asynchronous error (700): every later call returns it."""
         self.error_log: list[str] = []
@@ -183,7 +186,7 @@ class SimDriver:
         where = "capturing" if stream.capture is not None else "legacy" if stream.legacy and not query else "other"
         code = self.call(api, f"{name}({where})", stream)
         if code == cuda.SUCCESS:
-            join(self.host, stream.now())
+            self._waited(stream.now())
         return code
 
     def synchronize(self, device: int) -> int:
@@ -193,7 +196,13 @@ class SimDriver:
             for stream in self.every_stream():
                 if stream.device == device:
                     join(self.host, stream.now())
+            self._waited({})
         return code
+
+    def _waited(self, clock: Clock) -> None:
+        join(self.host, clock)
+        for callback in self.host_waited:
+            callback(self.host)
 
     # ── events ──────────────────────────────────────────────────────────────────────────────────
     def _live(self, event: SimEvent) -> Capture | None:
@@ -248,7 +257,7 @@ class SimDriver:
         which = "captured event" if self._live(event) is not None else "event recorded before"
         code = self.call(f"cuEvent{name}", f"cudaEvent{name}({which})", event=event.handle)
         if code == cuda.SUCCESS:
-            join(self.host, event.clock)
+            self._waited(event.clock)
         return code
 
     def event_elapsed(self, start: SimEvent, end: SimEvent) -> int:

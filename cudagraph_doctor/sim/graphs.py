@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import dataclasses
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -46,15 +50,47 @@ class SimExec:
     launches: int = 0
     reads: tuple[Block, ...] = ()
     writes: tuple[Block, ...] = ()
-    segments: tuple[Segment, ...] = field(default=())
+    segments: tuple[Segment, ...] = ()
+    host_sources: tuple[torch.Tensor, ...] = ()
+    nodes_by_handle: dict[int, Node] = field(default_factory=dict)
+    """This graph's own copy of each node, by the handle of the original."""
 
     def adopt(self, nodes: list[Node]) -> None:
         """Take over these nodes, at instantiation or update."""
-        self.nodes = list(nodes)
+        self.nodes = [_own_copy(node) for node in nodes]
+        self.nodes_by_handle = {node.handle: node for node in self.nodes}
         written = {block for node in nodes for block in node.writes}
         self.writes = tuple(written)
         self.reads = tuple({block for node in nodes for block in node.reads} - written)
+        self.host_sources = tuple(node.host_source for node in nodes if node.host_source is not None)
         self.segments = tuple({block.segment for block in (*self.reads, *self.writes)})
+
+
+def _own_copy(node: Node) -> Node:
+    """A node whose parameters an update may change without changing the graph's."""
+    run = _RUNS.get(node.kind)
+    if run is None or "bytes" not in node.params:
+        return node
+    copy = dataclasses.replace(node, params=dict(node.params))
+    copy.execute = functools.partial(run, copy.params)
+    return copy
+
+
+def run_memset(params: dict[str, Any]) -> None:
+    """Execute a memset of `bytes` bytes at `dst` with elements of `width` bytes."""
+    pattern = int(params["value"]).to_bytes(8, "little")[: params["width"]]
+    if params["width"] == 1:
+        ctypes.memset(params["dst"], pattern[0], params["bytes"])
+    else:
+        ctypes.memmove(params["dst"], pattern * (params["bytes"] // params["width"]), params["bytes"])
+
+
+def run_copy(params: dict[str, Any]) -> None:
+    """Execute a copy of `bytes` bytes from `src` to `dst`."""
+    ctypes.memmove(params["dst"], params["src"], params["bytes"])
+
+
+_RUNS: dict[NodeKind, Callable[[dict[str, Any]], None]] = {NodeKind.MEMSET: run_memset, NodeKind.MEMCPY: run_copy}
 
 
 def make_exec(sim: Simulation, graph: SimGraph, *, auto_free: bool = False) -> SimExec:
@@ -89,6 +125,8 @@ def replay(sim: Simulation, executable: SimExec, stream: SimStream) -> int:
         for node in executable.nodes:
             node.execute()
     sim.races.launch(stream, "cuGraphLaunch", executable.reads, executable.writes)
+    for source in executable.host_sources:
+        sim.pending_copies.queued(source, stream)
     return cuda.SUCCESS
 
 

@@ -67,6 +67,7 @@ class Launcher:
         sim = self.sim
         device = self._device(plan, args, kwargs)
         streams = sim.streams()
+        streams.context = True
         stream: SimStream = streams.streams[device]
         if wait is not None:
             wait(stream, args, kwargs)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -26,7 +26,20 @@ _CUDA = 1
 _SLOTS = 96
 """Virtual functions copied of a table; more than any of these classes has."""
 
-_alive: list[object] = []
+
+class _Forever(list[object]):
+    """What C++ points to: its destructors run after Python has cleared its modules, so these are never freed."""
+
+    def append(self, kept: object) -> None:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+        super().append(kept)
+
+    def extend(self, kept: Iterable[object]) -> None:
+        for one in kept:
+            self.append(one)
+
+
+_alive = _Forever()
 """Tables and callbacks that C++ points to: they live as long as the process."""
 
 

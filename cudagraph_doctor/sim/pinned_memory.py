@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cudagraph_doctor.sim import cuda_error as cuda
-from cudagraph_doctor.sim.arena import MAP_NORESERVE
+from cudagraph_doctor.sim.arena import MAP_NORESERVE, Arena
 from cudagraph_doctor.sim.unavailable import SimUnavailable
 
 if TYPE_CHECKING:
     from cudagraph_doctor.sim.native_interface import _Table
-    from cudagraph_doctor.sim.simulation import Simulation
+    from cudagraph_doctor.sim.driver import SimDriver
 
 _SIZE = 64 << 30
 _ROWS = 1 << 16
@@ -34,11 +34,11 @@ _ALLOCATE_SLOT = 2
 class PinnedMemory:
     """Address range of pinned memory and its allocator object."""
 
-    def __init__(self, sim: Simulation) -> None:
-        self._sim = sim
+    def __init__(self, driver: SimDriver) -> None:
+        self._driver = driver
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
-        self._map = mmap.mmap(-1, _SIZE, flags=flags)
-        self._base = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        self._arena = Arena(1, _SIZE)
+        self._base = self._arena.base
         self._top = 0
         self._free: dict[int, list[int]] = {}
         self._lock = threading.Lock()
@@ -55,6 +55,10 @@ class PinnedMemory:
         """Whether `address` is pinned."""
         return self._base <= address < self._base + self._top
 
+    def view(self, tensor: torch.Tensor) -> torch.Tensor:
+        """`tensor`, if it is pinned, without a claim to its memory: what a captured copy holds."""
+        return self._arena.host_view(tensor) if self.holds(tensor.data_ptr()) else tensor
+
     def allocate(self, size: int) -> tuple[int, int]:
         """(address, context) of a block of `size` bytes."""
         with self._lock:
@@ -64,7 +68,7 @@ class PinnedMemory:
             if shelf:
                 address = shelf.pop()
             else:
-                self.refused.code = self._sim.driver.call("cuMemHostAlloc", "cudaHostAlloc", size=rounded)
+                self.refused.code = self._driver.call("cuMemHostAlloc", "cudaHostAlloc", size=rounded)
                 address = self._base + self._top
                 self._top += rounded
                 if self._top > _SIZE:
@@ -126,7 +130,8 @@ class PinnedMemory:
         def pin_memory(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
             self.refused.code = cuda.SUCCESS
             result: torch.Tensor = original(tensor, *args, **kwargs)
-            self._sim.check(self.refused.code)
+            if self.refused.code != cuda.SUCCESS:
+                raise cuda.cuda_error(self.refused.code)
             return result
 
         torch.Tensor.pin_memory = pin_memory  # type: ignore[method-assign, assignment]

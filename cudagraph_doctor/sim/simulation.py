@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,8 +13,11 @@ from cudagraph_doctor.sim import cuda_error as cuda
 from cudagraph_doctor.sim.arena import Arena
 from cudagraph_doctor.sim.caching_allocator import DEFAULT_POOL, Block, CachingAllocator, OutOfMemory
 from cudagraph_doctor.sim.capture import Node, NodeKind
+from cudagraph_doctor.sim.contexts import Contexts
 from cudagraph_doctor.sim.driver import SimDriver
 from cudagraph_doctor.sim.emission import Emit
+from cudagraph_doctor.sim.pinned_memory import PinnedMemory
+from cudagraph_doctor.sim.pinned_traffic import PendingCopies
 from cudagraph_doctor.sim.races import RaceDetector
 from cudagraph_doctor.sim.streams import SimEvent, SimStream, ThreadState
 from cudagraph_doctor.sim.tensors import TensorFactory
@@ -35,6 +39,10 @@ class Simulation:
         )
         self.factory = TensorFactory(self._storage_died)
         self.races = RaceDetector(self.driver)
+        self.contexts = Contexts(self.driver)
+        self.pinned = PinnedMemory(self.driver)
+        self.pending_copies = PendingCopies(emit)
+        self.driver.host_waited.append(self.pending_copies.host_waited)
         self.backward_caller: ThreadState | None = None
         """Streams of the thread that is inside torch.autograd's run_backward."""
         self.pool_context: dict[int, tuple[int, int]] = {}
@@ -163,9 +171,6 @@ class Simulation:
         self.driver.emit({"k": "limit", "what": what, "reason": reason, "fatal": True})
         return NotImplementedError(f"cudagraph-doctor: {what} is not simulated: {reason}")
 
-    def pinned_traffic(self, stream: SimStream, host: torch.Tensor, to_device: bool) -> None:
-        """An asynchronous copy between pinned host memory and the device was queued."""
-
     def sleep(self) -> int:
         """torch.cuda._sleep: a kernel that does nothing."""
         stream = self.stream_on(self.streams().device)
@@ -186,7 +191,14 @@ class Simulation:
             return
         kind = NodeKind.EVENT_WAIT if wait else NodeKind.EVENT_RECORD
         api = "cuStreamWaitEvent" if wait else "cuEventRecordWithFlags"
-        self.record_node(stream, kind.value, lambda: None, (), (), kind=kind, api=api, event=event.handle)
+        if not wait:
+            event.recorded = True
+
+        def execute() -> None:
+            event.time = time.perf_counter()
+
+        run = (lambda: None) if wait else execute
+        self.record_node(stream, kind.value, run, (), (), kind=kind, api=api, event=event.handle)
 
     def record_node(
         self,
@@ -198,10 +210,11 @@ class Simulation:
         *,
         kind: NodeKind = NodeKind.KERNEL,
         api: str = "cuLaunchKernel",
+        host_source: torch.Tensor | None = None,
         **facts: object,
     ) -> Node:
         """Record work on a capturing stream as a node. Raises the CUDA error if the capture is invalid."""
-        node = Node(kind, name, execute, reads=reads, writes=writes)
+        node = Node(kind, name, execute, reads=reads, writes=writes, host_source=host_source)
         ptrs = [hex(block.address) for block in (*reads, *writes)]
         self.check(self.driver.submit(api, stream, kernel=name, ptrs=ptrs, node=node.handle, **facts))
         if stream.capture is not None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.utils._device
 
-from cudagraph_doctor.sim.random_generators import make_generator_class
+from cudagraph_doctor.sim.backward import run_backward_on_callers_streams
 from cudagraph_doctor.sim.launch import Launcher
+from cudagraph_doctor.sim.random_generators import make_generator_class
 from cudagraph_doctor.sim.simulation import Simulation
 from cudagraph_doctor.sim.torch_functions import (
     DeviceProperties,
@@ -61,7 +61,7 @@ def put_under_torch(sim: Simulation, launcher: Launcher) -> None:
         torch.version.cuda = "13.0"
     _cuda_module(replaced, len(sim.allocators))
     _accelerator(sim, replaced)
-    _backward_on_callers_streams(sim)
+    run_backward_on_callers_streams(sim)
     _compile_passes_through(sim)
     _storages_on_device()
 
@@ -111,26 +111,6 @@ def _accelerator(sim: Simulation, replaced: dict[str, Any]) -> None:
         streams.streams[found.device] = found
 
     core._accelerator_setStream = set_stream
-
-
-def _backward_on_callers_streams(sim: Simulation) -> None:
-    """The autograd engine runs CUDA nodes in threads of its own, on the stream that the forward pass used.
-
-    Here they take the streams of the thread that called backward.
-    """
-    from torch.autograd import graph
-
-    run: Callable[..., Any] = graph._engine_run_backward
-
-    def run_backward(*args: Any, **kwargs: Any) -> Any:
-        outer, sim.backward_caller = sim.backward_caller, sim.streams()
-        try:
-            return run(*args, **kwargs)
-        finally:
-            sim.backward_caller = outer
-
-    for module in (graph, torch.autograd):
-        module._engine_run_backward = run_backward  # type: ignore[attr-defined]
 
 
 def _compile_passes_through(sim: Simulation) -> None:

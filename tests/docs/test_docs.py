@@ -37,6 +37,12 @@ def test_every_command_is_mentioned(name):
     assert re.search(rf"cudagraph-doctor {name}\b", everything) or f"`{name}`" in everything
 
 
+def test_every_hook_is_described():
+    described = (ROOT / "docs" / "hooks.md").read_text(encoding="utf-8")
+    hooks = (ROOT / "cudagraph_doctor" / "probe" / "hooks").glob("[!_]*.py")
+    assert [path.name for path in hooks if f"| `{path.name}` |" not in described] == []
+
+
 def test_no_file_is_longer_than_400_lines():
     long = {
         str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,3 +57,19 @@ def test_the_first_command_runs_a_script_that_is_there():
 def test_ci_runs_the_readmes_test_command():
     assert "README.md" in text(".ci/run")
     assert "pytest -n 2" in text("README.md")
+
+
+@pytest.mark.sim
+def test_the_first_command_does_what_it_says(tmp_path):
+    script = re.search(r"cudagraph-doctor run (fixtures/\S+)", text("README.md"))
+    assert script
+    result = subprocess.run(
+        [sys.executable, "-m", "cudagraph_doctor", "run", "--trace", str(tmp_path / "trace"), script[1]],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1, result.stderr
+    assert "CGD101 host-sync-in-capture" in result.stdout
+    assert f"{script[1]}:27" in result.stdout

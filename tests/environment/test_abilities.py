@@ -56,7 +56,7 @@ def test_a_laptop_can_check_and_simulate():
         ({"torch": replace(H200.torch, cuda=None)}, "run on a GPU", "without CUDA"),
         ({"torch": replace(H200.torch, cuda=None, hip="6.4")}, "run on a GPU", "ROCm"),
         ({"torch": replace(H200.torch, cupti=False)}, "driver evidence", "libcupti"),
-        ({"native_probe": False}, "driver evidence", "not in this build"),
+        ({"native_probe": False}, "driver evidence", "not compiled"),
         ({"driver": Driver("580.159", (13, 0), ())}, "run on a GPU", "no GPU is visible"),
         (
             {"driver": replace(H200.driver, gpus=(replace(GPU, compute_mode="prohibited"),))},

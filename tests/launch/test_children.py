@@ -113,7 +113,8 @@ def test_subprocess_is_followed_and_shown(runner) -> None:
     parent, child = launched.all_records
     assert child[0]["how"] == "child"
     assert child[0]["ppid"] == parent[0]["pid"]
-    assert [(r["child"], r.get("followed", True)) for r in parent if r["k"] == "process"] == [(child[0]["pid"], True)]
+    (process,) = [record for record in parent if record["k"] == "process"]
+    assert (process["child"], process["how"], process.get("followed", True)) == (child[0]["pid"], "subprocess", True)
 
 
 def test_command_that_is_no_python(runner) -> None:
@@ -158,6 +159,7 @@ def test_child_without_our_environment_is_told_of(runner) -> None:
     (process,) = launched.of("process")
     assert process["followed"] is False
     assert process["why"]
+    assert process["argv"] == ["sleep", "0.6"]
 
 
 def test_recorded_in_a_recorded_run(runner) -> None:

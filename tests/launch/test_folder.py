@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from cudagraph_doctor.errors import UsageError
@@ -52,3 +54,10 @@ def test_environment_of_a_recorder_is_cleaned() -> None:
     dirty = {"CUDAGRAPH_DOCTOR_CONFIG": "{}", "CUDAGRAPH_DOCTOR_TRACE": "x", "PYTHONPATH": f"{door}:/mine", "A": "b"}
     assert environment_variables.clean(dirty) == {"PYTHONPATH": "/mine", "A": "b"}
     assert environment_variables.clean({"PYTHONPATH": door}) == {}
+
+
+def test_door_shows_the_target_nothing_else() -> None:
+    assert sorted(name for name in os.listdir(environment_variables.DOOR) if name.endswith((".py", ".pth", ".so"))) == [
+        "__init__.py",  # so that it is packaged; no import statement reaches it from there
+        "sitecustomize.py",
+    ]

@@ -1,7 +1,9 @@
 """Builds the C probe and the stubs once a session, and runs target.py against them."""
 
 import json
+import os
 import shutil
+import struct
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ COMPILER = shutil.which("cc") or shutil.which("gcc")
 @dataclass
 class Build:
     folder: Path
+    cupti_name: str = "libcupti.so.13"
 
     @property
     def probe(self):
@@ -24,7 +27,7 @@ class Build:
 
     @property
     def cupti(self):
-        return self.folder / "libcupti.so.13"
+        return self.folder / self.cupti_name
 
     @property
     def cuda(self):
@@ -35,18 +38,18 @@ class Build:
         return self.folder / "stress"
 
 
-def build(folder, *flags, broken_layout=False):
+def build(folder, *flags, broken_layout=False, cupti_name="libcupti.so.13"):
     """Compiles everything with extra flags; skips where there is no compiler or no such sanitizer."""
     if COMPILER is None:
         pytest.skip("no C compiler")
-    made = Build(folder)
+    made = Build(folder, cupti_name)
     common = [COMPILER, "-std=c11", "-O1", "-g", "-fPIC", "-Wall", "-Wextra", "-Werror", "-pthread", *flags]
     stub = ["-DSTUB_BROKEN_LAYOUT"] if broken_layout else []
-    link = [f"-L{folder}", "-l:libcupti.so.13", f"-Wl,-rpath,{folder}"]
+    link = [f"-L{folder}", f"-l:{cupti_name}", f"-Wl,-rpath,{folder}"]
     sources = sorted(str(path) for path in NATIVE.glob("*.c"))
     for command in (
         [*common, "-shared", "-fvisibility=hidden", "-static-libgcc", *sources, "-o", made.probe, "-ldl"],
-        [*common, *stub, "-shared", "-Wl,-soname,libcupti.so.13", HERE / "stub_cupti.c", "-o", made.cupti],
+        [*common, *stub, "-shared", f"-Wl,-soname,{cupti_name}", HERE / "stub_cupti.c", "-o", made.cupti],
         [*common, "-shared", "-Wl,-soname,libcuda.so.1", HERE / "stub_cuda.c", "-o", made.cuda, *link],
         [*common, HERE / "stress.c", "-o", made.stress, f"-L{folder}", "-l:libcuda.so.1", *link[1:], "-ldl"],
     ):
@@ -55,6 +58,11 @@ def build(folder, *flags, broken_layout=False):
             pytest.skip(f"no library for {' '.join(flags)}")
         assert done.returncode == 0, done.stderr
     return made
+
+
+@pytest.fixture
+def build_with():
+    return build
 
 
 @pytest.fixture(scope="session")
@@ -67,6 +75,8 @@ class Recording:
     records: list
     tid: int
     others: list
+    lost: int
+    """Records lost, as the head of the slots file says."""
 
     def of(self, kind, **fields):
         return [r for r in self.records if r["k"] == kind and all(r.get(k) == v for k, v in fields.items())]
@@ -82,14 +92,12 @@ class Recording:
 
 @pytest.fixture
 def record(built, tmp_path):
-    def run(scenario, *, build=built, evidence="driver", cupti=True, probe=None, environment=None, **config):
-        import os
-
+    def run(scenario, *, build=built, evidence="driver", probe=None, environment=None, **config):
         folder = tmp_path / "trace"
         values = {"trace": str(folder), "evidence": evidence, "target": str(HERE), "cwd": str(tmp_path), **config}
         values["native_library"] = str(probe or build.probe)
         command = [sys.executable, str(HERE / "target.py"), json.dumps(values)]
-        command += [str(build.cupti) if cupti else "", str(build.cuda), scenario]
+        command += [str(build.cupti), str(build.cuda), scenario]
         path = os.pathsep.join([str(HERE.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
         done = subprocess.run(
             command,
@@ -105,6 +113,7 @@ def record(built, tmp_path):
         for file in sorted(folder.glob("*.jsonl"), key=lambda p: p.stat().st_mtime_ns):
             traces.append([json.loads(line) for line in file.read_text().splitlines()])
         traces.sort(key=lambda records: records[0]["how"] == "fork")
-        return Recording(traces[0], int(done.stdout.split()[0]), traces[1:])
+        heads = [struct.unpack("8Q", file.read_bytes()[:64]) for file in folder.glob("*.slots")]
+        return Recording(traces[0], int(done.stdout.split()[0]), traces[1:], sum(head[1] for head in heads))
 
     return run

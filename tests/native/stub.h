@@ -40,6 +40,8 @@ void stub_exit(int id, const void *params, const char *symbol, uint32_t correlat
 
 int cuDriverGetVersion(int *version);
 int cuCtxGetDevice(int *device);
+int cuCtxGetCurrent(void **context);
+int cuCtxSetCurrent(void *context);
 int cuStreamIsCapturing(CUstream stream, int *status);
 int cuStreamGetCaptureInfo_v2(CUstream stream, int *status, uint64_t *id, void **graph, void *const **deps, size_t *count);
 int cuStreamBeginCapture_v2(CUstream stream, int mode);

@@ -103,6 +103,18 @@ int cuCtxGetDevice(int *device)
     return 0;
 }
 
+int cuCtxGetCurrent(void **context)
+{
+    *context = &lock;
+    return 0;
+}
+
+int cuCtxSetCurrent(void *context)
+{
+    (void)context;
+    return 0;
+}
+
 int cuStreamIsCapturing(CUstream stream, int *status)
 {
     pthread_mutex_lock(&lock);

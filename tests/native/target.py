@@ -17,7 +17,7 @@ from cudagraph_doctor.probe.config import Config  # noqa: E402
 from cudagraph_doctor.probe.driver import Driver  # noqa: E402
 from cudagraph_doctor.probe.hooks.native import native_probe  # noqa: E402
 
-cupti = ctypes.CDLL(cupti_path, mode=ctypes.RTLD_GLOBAL) if cupti_path else None
+cupti = ctypes.CDLL(cupti_path, mode=ctypes.RTLD_GLOBAL)
 cuda = ctypes.CDLL(cuda_path, mode=ctypes.RTLD_GLOBAL)
 P = ctypes.c_void_p
 cuda.cuLaunchKernel.argtypes = [P, *[ctypes.c_uint] * 7, P, P, P]
@@ -28,7 +28,9 @@ cuda.cuStreamBeginCapture_v2.argtypes = [P, ctypes.c_int]
 cuda.cuMemFree_v2.argtypes = [ctypes.c_uint64]
 cuda.cuGraphLaunch.argtypes = [P, P]
 
-context = bootstrap.start(Config(json.loads(config_text), "run")).context
+recorder = bootstrap.start(Config(json.loads(config_text), "run"))
+recorder._begin_hooks()  # what the import of torch would do
+context = recorder.context
 context.driver = Driver(cuda_path)
 windows = windows_of(context)
 

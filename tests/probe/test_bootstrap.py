@@ -130,7 +130,7 @@ def test_hooks_are_installed_after_torch_is_complete(process) -> None:
     (records,) = process.traces()
     assert [record["level"] for record in records if record["k"] == "evidence"] == ["python"]
     named = {record["name"] for record in records if record["k"] == "capability"}
-    assert {"capture", "ops"} <= named  # on or not available with this torch, but told
+    assert {"capture", "streams"} <= named  # on, or not available with this torch, but told
 
 
 def test_every_hook_is_about_a_package_that_brings_cuda(process) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cudagraph_doctor.findings import CheckerState, RuleState
-from cudagraph_doctor.report import CaptureInfo, DeviceInfo, Exit
+from cudagraph_doctor.report import CaptureInfo, DeviceInfo, EvidenceSpan, Exit, ProcessInfo
 from cudagraph_doctor.reporters import table
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -65,3 +65,19 @@ def test_no_line_is_wider_than_the_terminal(broken, width):
     assert max(map(len, lines)) <= width
     if width >= 80:
         assert all("decode.py" not in line or "│ │" not in line for line in lines)
+
+
+def test_a_flood_of_findings_stays_readable(report_with, finding):
+    text = render(report_with(tuple(finding(message=f"`x{n}` waits.") for n in range(50))))
+    assert text.count("╭─ CGD101") == 20
+    assert "30 more findings in the table above" in text
+    assert "`x49` waits." in text
+
+
+def test_processes_are_named_where_there_are_several(report_with, finding):
+    processes = tuple(
+        ProcessInfo(n, 100 + n, ("x.py",), Exit(0), (EvidenceSpan("python"),), host="gpu1", rank=n) for n in range(2)
+    )
+    text = render(report_with((finding(process=1),), processes=processes))
+    assert "2 processes" in text
+    assert "rank 1, pid 101, gpu1" in text

@@ -90,6 +90,31 @@ def test_records_told_about_a_capture_reach_it(trace):
     assert state.state.stream_current
 
 
+@pytest.mark.parametrize(("before", "status"), [(1, "completed"), (2, "failed")])
+def test_a_capture_that_somebody_unseen_ended_is_over(trace, before, status):
+    with trace.capture() as capture:
+        capture.op("aten::mm")
+        if before == 2:
+            capture.op("aten::item", raises=cuda_error(900))
+            capture.op("aten::mm", raises=cuda_error(901))
+        trace.add(events.CaptureStatus, cap=capture.id, before=before, after=0, by="op")
+        trace.call("cuMemAlloc_v2")
+        capture.abandon()
+    session = trace.session()
+    assert session.captures[0].status == status
+    assert session.captures[0].ended_unseen
+    assert [a.name for a in session.outside] == ["cuMemAlloc_v2"]
+
+
+def test_begins_without_ends_do_not_pile_up(trace):
+    for _ in range(400):
+        trace.begin_capture()
+    trace.call("cuMemAlloc_v2")
+    session = trace.session()
+    assert len(session.captures) == 400
+    assert sum(len(state.activities) for state in session.captures) < 300 * 256
+
+
 # ── retries ──────────────────────────────────────────────────────────────────────────────────
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from cudagraph_doctor.session.memory import captured, flow, touches, uncaptured
+from cudagraph_doctor.session.memory import Touch, WindowMemory, is_work, touches
 from cudagraph_doctor.testing import TraceBuilder
 from cudagraph_doctor.trace.events import Tensor
 
@@ -14,83 +14,86 @@ def tensor(ptr, size=64, *, written=False, at="0", dev="cuda:0", storage=0):
     return Tensor(at=at, ptr=hex(ptr), size=size, dev=dev, written=written, storage=storage)
 
 
-def only_uncaptured(trace):
-    state = trace.session().captures[0]
-    (activity,) = uncaptured(state)
-    return state, activity
+def at(start, size=1, storage=0):
+    return Touch(start, size, reads=True, writes=True, storage=storage)
 
 
-def test_uncaptured_work_whose_result_the_graph_reads_matters(trace):
-    side = trace.stream()
+def memory_of(trace):
+    return WindowMemory(trace.session().captures[0])
+
+
+def name(activity):
+    return activity.name if activity is not None else None
+
+
+def test_the_first_captured_reader_and_writer_of_memory_is_found(trace):
     with trace.capture() as capture:
-        capture.op("aten::randn", stream=side, results=[tensor(0x1000)])
-        capture.op("aten::mm", tensors=(tensor(0x1020, 16),))
-    state, activity = only_uncaptured(trace)
-    found = flow(state, activity)
-    assert [a.name for a in found.read_by] == ["aten::mm"]
-    assert found.matters
-
-
-def test_uncaptured_work_that_reads_what_the_graph_computes_matters(trace):
-    side = trace.stream()
-    with trace.capture() as capture:
-        capture.op("aten::mm", results=[tensor(0x1000)])
-        capture.op("aten::sum", stream=side, tensors=(tensor(0x1000),))
-    state, activity = only_uncaptured(trace)
-    assert [a.name for a in flow(state, activity).reads_from] == ["aten::mm"]
+        capture.op("aten::mm", tensors=(tensor(0x1000),), results=[tensor(0x2000)])
+        capture.op("aten::relu_", tensors=(tensor(0x2000, written=True),))
+        capture.op("aten::sum", tensors=(tensor(0x2000),))
+    memory = memory_of(trace)
+    assert name(memory.reader([at(0x1010)])) == "aten::mm"
+    assert name(memory.writer([at(0x1010)])) is None
+    assert name(memory.writer([at(0x2010, 8)])) == "aten::mm"
+    assert name(memory.reader([at(0x2010, 8)])) == "aten::sum"
+    assert name(memory.reader([at(0x2010), at(0x1010)])) == "aten::mm"
 
 
 @pytest.mark.parametrize(
-    "other",
-    [tensor(0x1040), tensor(0xFC0), tensor(0x1000, dev="cuda:1"), tensor(0x1000, storage=8)],
-    ids=["behind", "before", "other device", "other storage at the same address"],
+    ("start", "size", "met"),
+    [
+        (0x1000, 1, True),
+        (0x103F, 1, True),
+        (0x1040, 1, False),
+        (0xFFF, 1, False),
+        (0xFFF, 2, True),
+        (0x0F00, 0x1000, True),
+    ],
 )
-def test_other_memory_does_not(trace, other):
+def test_memory_meets_where_the_ranges_share_a_byte(trace, start, size, met):
+    with trace.capture() as capture:
+        capture.op("aten::mm", tensors=(tensor(0x1000), tensor(0x9000, 4)))
+    assert (memory_of(trace).reader([at(start, size)]) is not None) == met
+
+
+def test_a_small_range_inside_a_large_one_that_begins_far_below(trace):
+    with trace.capture() as capture:
+        capture.op("aten::big", tensors=(tensor(0x1000, 0x10000),))
+        for number in range(20):
+            capture.op("aten::small", tensors=(tensor(0x2000 + number * 16, 4),))
+    assert name(memory_of(trace).reader([at(0x8000)])) == "aten::big"
+
+
+def test_ids_of_storages_decide_where_both_have_one(trace):
+    with trace.capture() as capture:
+        capture.op("aten::mm", tensors=(tensor(0x1000, storage=7),))
+    memory = memory_of(trace)
+    assert memory.reader([at(0x1000, storage=8)]) is None  # another life of the same address
+    assert memory.reader([at(0x9000, storage=7)]) is not None
+    assert memory.reader([at(0x1000)]) is not None
+
+
+def test_only_captured_work_counts(trace):
     side = trace.stream()
     with trace.capture() as capture:
-        capture.op("aten::randn", stream=side, results=[tensor(0x1000, storage=7 if other.storage else 0)])
-        capture.op("aten::mm", tensors=(other,))
-    state, activity = only_uncaptured(trace)
-    assert not flow(state, activity).matters
+        capture.op("aten::view", kind="view", tensors=(tensor(0x1000),))
+        capture.op("aten::item", raises="RuntimeError: no", tensors=(tensor(0x2000),))
+        capture.op("aten::mm", stream=side, tensors=(tensor(0x3000),))
+        capture.op("aten::mm", tensors=(tensor(0x4000, dev="cpu"),))
+        capture.call("cuStreamQuery", stream=capture.stream, ptr="0x5000")
+    memory = memory_of(trace)
+    assert [memory.reader([at(start)]) for start in range(0x1000, 0x6000, 0x1000)] == [None] * 5
 
 
-def test_two_that_only_read_the_same_memory_exchange_nothing(trace):
-    side = trace.stream()
+def test_a_kernels_pointers_count_as_read_and_written_and_junk_as_nothing(trace):
     with trace.capture() as capture:
-        capture.op("aten::mm", tensors=(tensor(0x1000),))
-        capture.op("aten::sum", stream=side, tensors=(tensor(0x1000),))
-    state, activity = only_uncaptured(trace)
-    assert not flow(state, activity).matters
-
-
-def test_views_allocations_and_refused_calls_are_no_work(trace):
-    side = trace.stream()
-    with trace.capture() as capture:
-        capture.op("aten::view", stream=side, kind="view")
-        capture.op("aten::empty", stream=side, kind="alloc")
-        capture.op("aten::item", stream=side, raises="RuntimeError: no")
-        capture.call("cuStreamQuery", stream=side)
-        capture.call("cuLaunchKernel", stream=side, code=1, after=1)
-        capture.op("aten::mm")
-    state = trace.session().captures[0]
-    assert list(uncaptured(state)) == []
-    assert [a.name for a in captured(state)] == ["aten::mm"]
-
-
-def test_the_call_inside_an_uncaptured_operator_is_told_once(trace):
-    side = trace.stream()
-    with trace.capture() as capture:
-        op = capture.op("aten::mm", stream=side)
-        capture.call("cuLaunchKernel", stream=side, op=op)
-        capture.call("cuLaunchKernel", stream=side, op=0)
-    assert [a.name for a in uncaptured(trace.session().captures[0])] == ["aten::mm", "cuLaunchKernel"]
-
-
-def test_a_kernels_pointers_count_as_read_and_written(trace):
-    side = trace.stream()
-    with trace.capture() as capture:
-        capture.call("cuLaunchKernel", stream=side, ptrs=("0x1010", "0x0", "junk"))
-        capture.op("aten::mm", tensors=(tensor(0x1000),))
-    state, activity = only_uncaptured(trace)
-    assert len(touches(activity)) == 1
-    assert flow(state, activity).matters
+        capture.call(
+            "cuLaunchKernel", stream=capture.stream, ptrs=("0x1010", "0x0", "junk", "0x" + "f" * 40), ptr="0x2000"
+        )
+    (call,) = trace.session().captures[0].activities
+    assert is_work(call)
+    assert [(touch.start, touch.reads, touch.writes) for touch in touches(call)] == [
+        (0x1010, True, True),
+        (0x2000, True, True),
+    ]
+    assert memory_of(trace).writer([at(0x1000, 0x20)]) is not None

@@ -21,9 +21,10 @@ class Nosy(Checker):
                 assert activity.name
                 apis.family(activity.name)
                 session.level_at(activity.record.t)
-                list(activity.enclosing()), memory.touches(activity), activity.returned, activity.failed
-            for activity in memory.uncaptured(capture):
-                memory.flow(capture, activity)
+                list(activity.enclosing()), activity.returned, activity.failed, memory.is_work(activity)
+            window = memory.WindowMemory(capture)
+            for activity in capture.activities:
+                window.writer(memory.touches(activity)), window.reader(memory.touches(activity))
             if capture.status != "completed":
                 cause = capture.change.across if capture.change else None
                 yield RULE.finding(

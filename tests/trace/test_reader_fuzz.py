@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cudagraph_doctor.errors import TraceError
 from cudagraph_doctor.report import Report
-from cudagraph_doctor.testing import TraceBuilder, cuda_error
+from cudagraph_doctor.testing import TraceBuilder, cuda_error, diagnose_trace
 from cudagraph_doctor.trace import events
 from cudagraph_doctor.trace.dump import dump
 from cudagraph_doctor.trace.pack import pack
@@ -22,7 +22,10 @@ def whole_trace():
     event, side = trace.event(), trace.stream()
     trace.thread(7, "worker")
     with trace.capture(line=3) as capture:
-        capture.op("aten::mm", line=4, values=(("1", "2.0"),))
+        tensors = tuple(events.Tensor(at=str(n), ptr=hex(0x1000 + n * 64), size=64, dev="cuda:0") for n in range(2))
+        capture.op("aten::mm", line=4, values=(("1", "2.0"),), tensors=tensors, results=tensors[:1])
+        capture.op("aten::add_", line=4, stream=side, tensors=tensors)
+        capture.call("cuLaunchKernel", line=4, stream=side, ptrs=("0x1010", "0x2000"), handle="0x10")
         capture.record(event, line=5)
         capture.wait(side, event, line=6)
         capture.op("aten::relu", line=7, stream=side, on=1)
@@ -110,7 +113,8 @@ def diagnose_bytes(diagnosed, tmp_path, content):
         return None
     assert isinstance(report, Report)
     assert report.processes
-    failed = [checker.reason for checker in report.checkers if checker.state == "failed"]
+    checkers = [*report.checkers, *diagnose_trace(path).checkers]
+    failed = [checker.reason for checker in checkers if checker.state == "failed"]
     assert failed == []
     assert all(line.isprintable() for text in dump(path) for line in text.split("\n"))
     pack(path, tmp_path / "fuzz.pack.jsonl.gz", redact=True)

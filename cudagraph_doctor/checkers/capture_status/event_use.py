@@ -66,7 +66,7 @@ evidence also sees those of libraries.
 
 def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     """A query, or a wait for a captured event, inside the capture."""
-    location = session.location(cause.stack)
+    location = cause.line(session)
     found = find_expression(session, location, lambda n: called(n) in {"query", "synchronize", "wait", "elapsed_time"})
     subject = code(found.text) if found.text else code(cause.call)
     mark = _mark(session, capture, cause.activity)

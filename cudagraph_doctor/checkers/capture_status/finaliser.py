@@ -82,7 +82,7 @@ def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
 
 
 def _finaliser(session: Session, cause: Cause) -> Location | None:
-    places = (session.location(cause.stack), *session.callers(cause.stack))
+    places = (cause.line(session), *session.callers(cause.stack))
     return next((p for p in places if p is not None and (p.function or "").rpartition(".")[2] == "__del__"), None)
 
 
@@ -91,7 +91,7 @@ def _trigger(session: Session, cause: Cause, finaliser: Location | None) -> Loca
     if finaliser is None:
         return None
     callers = session.callers(cause.stack)
-    named = session.location(cause.stack)
+    named = cause.line(session)
     if named == finaliser:
         return callers[0] if callers else None
     later = callers[callers.index(finaliser) + 1 :] if finaliser in callers else ()

@@ -36,5 +36,6 @@ def broken(session: Session, rule: Rule, failure: Failure, words: Words) -> Find
         level=level,
         consequences=failure.consequences(session),
         count=len(failure.captures),
+        place=cause.place,
         after=aftermath(session, capture, graph_name(session, capture)),
     )

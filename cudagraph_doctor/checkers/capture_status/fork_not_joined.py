@@ -65,7 +65,7 @@ Driver evidence also sees forks made by libraries.
 def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     """The fork by its stream's name, and the join that is missing."""
     fork = next((f for f in capture.forks if not f.joined), None)
-    location = session.location(cause.stack)
+    location = cause.line(session)
     if fork is None:
         return Words(
             message=f"the capture ended while a stream that had joined it still had work of its own{refused(cause)}.",

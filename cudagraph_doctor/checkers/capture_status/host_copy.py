@@ -65,7 +65,7 @@ of the capture's status across it.
 
 def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     """The copy in the user's words."""
-    location = session.location(cause.stack)
+    location = cause.line(session)
     found = find_expression(session, location, is_upload)
     host = host_side(cause.op) if cause.op is not None else None
     pinned = host is not None and host.pinned

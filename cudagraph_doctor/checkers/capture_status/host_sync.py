@@ -70,7 +70,7 @@ _INFO_CHECKED = "checks the solver's info code on the host"
 
 def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     """The read or wait in the user's words."""
-    location = session.location(cause.stack)
+    location = cause.line(session)
     found = find_expression(session, location, _likes(cause))
     graph = graph_name(session, capture)
     what, remedy = _describe(cause, found, graph)

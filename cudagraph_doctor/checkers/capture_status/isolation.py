@@ -59,7 +59,7 @@ libraries.
 
 def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     """What is waited for, by the user's name."""
-    location = session.location(cause.stack)
+    location = cause.line(session)
     found = find_expression(session, location, lambda n: "wait" in called(n).lower())
     subject = code(found.text) if found.text else code(cause.call)
     name = awaited(found)

@@ -55,7 +55,7 @@ Python evidence: torch's own error, or the operator or call that was refused wit
 
 def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     """A begin on the default stream, or work on it."""
-    location = session.location(cause.stack)
+    location = cause.line(session)
     if cause.why == "default-stream":
         found = find_expression(
             session, location, lambda n: called(n) in {"capture_begin", "graph"} or "Begin" in called(n)

@@ -60,7 +60,7 @@ library serves. Driver evidence names the handle, and also sees initialisation t
 
 def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     """The operator that used the library first."""
-    location = session.location(cause.stack)
+    location = cause.line(session)
     found = find_expression(session, location)
     subject = code(found.text) if found.text else code(cause.trigger)
     said = cause.exc.message if cause.exc is not None else ""

@@ -56,7 +56,7 @@ launched by libraries.
 
 def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     """The inner graph by its name."""
-    location = session.location(cause.stack)
+    location = cause.line(session)
     found = find_expression(
         session, location, lambda n: called(n) in {"replay", "graph", "capture_begin"} or "Graph" in called(n)
     )

@@ -62,7 +62,7 @@ Python evidence: the component's own error and the line that led to it.
 
 def explain(session: Session, capture: CaptureState | None, cause: Cause) -> Words:
     """The component's refusal, with what makes it capturable."""
-    location = session.location(cause.stack)
+    location = cause.line(session)
     found = find_expression(session, location, lambda n: bool(called(n)))
     subject = code(found.text) if found.text else "a component"
     said = first_line(cause.exc.message).rstrip(".") if cause.exc is not None else "it cannot be captured"

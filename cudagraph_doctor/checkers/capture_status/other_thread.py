@@ -62,7 +62,7 @@ thread, or the driver's own error log (CUDA 12.9 and newer), which names the thr
 def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     """The other thread, its call, and whether another mode would have been enough."""
     thread = session.thread_name(cause.tid)
-    location = session.location(cause.stack)
+    location = cause.line(session)
     name = code(_call(session, cause))
     enough = _thread_local_is_enough(session, capture, cause)
     message = (
@@ -91,9 +91,7 @@ def _note(location: object) -> str:
 
 def _call(session: Session, cause: Cause) -> str:
     """The other thread's call in its own words."""
-    found = find_expression(
-        session, session.location(cause.stack), lambda n: bool(called(n)) and _stands_for(called(n), cause)
-    )
+    found = find_expression(session, cause.line(session), lambda n: bool(called(n)) and _stands_for(called(n), cause))
     if found.call is not None and _stands_for(found.method, cause):
         return found.text
     if cause.op is not None:

@@ -62,7 +62,7 @@ _STATES = frozenset({"get_rng_state", "set_rng_state", "get_state", "set_state",
 
 def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     """Seeding, a saved state, or an unregistered generator."""
-    location = session.location(cause.stack)
+    location = cause.line(session)
     found = find_expression(session, location, lambda n: called(n) in _SEEDS | _STATES or bool(_generator(n)))
     subject = code(found.text) if found.text else code(cause.trigger)
     graph, generator = graph_name(session, capture), _outermost_generator(session, cause, _generator(found.node))

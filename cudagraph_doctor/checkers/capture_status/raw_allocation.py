@@ -73,7 +73,7 @@ _DOES = {
 
 def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     """The allocation, by the user's call."""
-    location = session.location(cause.stack)
+    location = cause.line(session)
     found = find_expression(session, location, lambda n: bool(called(n)))
     subject = _subject(found, cause)
     what = _DOES.get(cause.family, "makes a call that CUDA refuses during a capture")
@@ -89,7 +89,7 @@ def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
 def _subject(found: Expression, cause: Cause) -> str:
     if found.text:
         return code(found.text)
-    return code(cause.call) if not cause.gap else f"code that ran here ({code(cause.call)})"
+    return code(cause.call) if not cause.unseen else f"code that ran here ({code(cause.call)})"
 
 
 def _remedy(cause: Cause) -> str:

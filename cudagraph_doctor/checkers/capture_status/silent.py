@@ -42,7 +42,7 @@ def findings(session: Session) -> Iterator[Finding]:
 
 
 def _missing_work(session: Session) -> list[tuple[CaptureState, Uncaptured]]:
-    return [(c, work) for c in session.captures if c.status == "completed" for work in uncaptured_work(c)]
+    return [(c, work) for c in session.captures if c.status == "completed" for work in uncaptured_work(session, c)]
 
 
 def _one_a_stream(session: Session, groups: Iterable[Group]) -> list[Group]:

@@ -68,7 +68,7 @@ Python evidence: the refused wait or operator under `run_backward`, or torch's o
 
 def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     """The backward call, and the earlier loss that keeps the old nodes alive."""
-    location = session.location(cause.stack)
+    location = cause.line(session)
     found = find_expression(session, location, lambda n: called(n) in {"backward", "grad"})
     subject = code(found.text) if found.text else "the backward pass"
     earlier = _earlier_backward(session, location)

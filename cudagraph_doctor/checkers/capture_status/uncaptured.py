@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cudagraph_doctor._wire import STATUS_ACTIVE, STATUS_NONE
-from cudagraph_doctor.checkers.invalidation.calls import WORK, family_of
+from cudagraph_doctor._wire import STATUS_NONE
 from cudagraph_doctor.checkers.invalidation.operators import is_copy
+from cudagraph_doctor.session.memory import WindowMemory, is_work, touches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from cudagraph_doctor.session.model import Activity, CaptureState
-    from cudagraph_doctor.trace import events
+    from cudagraph_doctor.session.memory import Touch
+    from cudagraph_doctor.session.model import Activity, CaptureState, Session
 
 
 class Tie(enum.Enum):
@@ -40,71 +40,30 @@ class Uncaptured:
     """The captured work that it is tied to."""
 
 
-@dataclass
-class _Memory:
-    """Which captured work read and wrote which storage."""
-
-    writers: dict[int, Activity] = field(default_factory=dict)
-    readers: dict[int, Activity] = field(default_factory=dict)
-    ranges: dict[int, int] = field(default_factory=dict)
-    """Bytes of each storage, by address."""
-
-    def add(self, op: Activity) -> None:
-        for tensor in reads(op):
-            self.readers.setdefault(_address(tensor), op)
-            self.ranges[_address(tensor)] = tensor.size
-        for tensor in writes(op):
-            self.writers.setdefault(_address(tensor), op)
-            self.ranges[_address(tensor)] = tensor.size
-
-    def storage_of(self, pointer: str) -> int | None:
-        """The storage that an address lies in."""
-        value = int(pointer, 16)
-        return next((start for start, size in self.ranges.items() if start <= value < start + max(size, 1)), None)
-
-
-def uncaptured_work(capture: CaptureState) -> Iterator[Uncaptured]:
+def uncaptured_work(session: Session, capture: CaptureState) -> Iterator[Uncaptured]:
     """The work of the capturing thread that the graph misses and needs, in order.
 
     Work on other threads is theirs, and a copy whose target the graph does not read is a prefetch: both are deliberate.
     """
-    memory = _Memory()
-    for op in capture.ops():
-        if is_work(op) and op.on == STATUS_ACTIVE and not op.failed:
-            memory.add(op)
+    memory: WindowMemory | None = None
     for activity in capture.activities:
         if not _is_loose(capture, activity):
             continue
-        tied = _tie_op(activity, memory) if activity.kind == "op" else _tie_call(activity, memory)
+        memory = memory or WindowMemory(capture)
+        if activity.kind == "replay":
+            tied = _tie_replay(session, activity, memory)
+        else:
+            tied = _tie(activity, memory)
         if tied is not None:
             yield tied
-
-
-def is_work(activity: Activity) -> bool:
-    """It gives the device something to do: no view, no allocation, nothing on the host."""
-    if activity.kind == "op":
-        return getattr(activity.record, "kind", "") == "compute"
-    return activity.kind == "call" and family_of(activity.name) in WORK
-
-
-def reads(op: Activity) -> Iterable[events.Tensor]:
-    """CUDA tensors that an operator reads; one that it only overwrites still counts as written."""
-    return [
-        t for t in getattr(op.record, "tensors", ()) if t.dev.startswith("cuda") and not t.written and t.at[:1] != "r"
-    ]
-
-
-def writes(op: Activity) -> Iterable[events.Tensor]:
-    """CUDA tensors that an operator writes, its results included."""
-    results = op.outcome.tensors if op.outcome is not None else ()
-    given = [t for t in getattr(op.record, "tensors", ()) if t.written]
-    return [t for t in (*given, *results) if t.dev.startswith("cuda")]
 
 
 def _is_loose(capture: CaptureState, activity: Activity) -> bool:
     """Work on the capturing thread and device, on a stream without a capture."""
     thread = getattr(activity.record, "via", 0) or activity.tid
-    if thread != capture.tid or activity.on != STATUS_NONE or activity.failed or not is_work(activity):
+    if thread != capture.tid or activity.on != STATUS_NONE or activity.failed:
+        return False
+    if not is_work(activity) and activity.kind != "replay":
         return False
     device = getattr(activity.record, "device", None)
     if device is not None and device != capture.begin.device:
@@ -112,41 +71,36 @@ def _is_loose(capture: CaptureState, activity: Activity) -> bool:
     return not any(outer.kind == "op" and outer.on == STATUS_NONE and is_work(outer) for outer in activity.enclosing())
 
 
-def _tie_op(op: Activity, memory: _Memory) -> Uncaptured | None:
-    read = [_address(t) for t in reads(op)]
-    written = [_address(t) for t in writes(op)]
-    for address in read:
-        writer = memory.writers.get(address)
-        if writer is not None:
-            return Uncaptured(op, Tie.READS_RESULT, writer)
-    for address in written:
-        user = memory.readers.get(address) or memory.writers.get(address)
-        if user is not None:
-            return Uncaptured(op, Tie.FEEDS_GRAPH, user)
-    if not is_copy(op.name):
-        for address in read:
-            reader = memory.readers.get(address)
-            if reader is not None:
-                return Uncaptured(op, Tie.SHARES_INPUT, reader)
-    return None
-
-
-def _tie_call(call: Activity, memory: _Memory) -> Uncaptured | None:
-    record = call.record
-    pointers = [p for p in (*getattr(record, "ptrs", ()), getattr(record, "ptr", "")) if p]
-    outer = next((a for a in call.enclosing() if a.kind == "op"), None)
-    if not pointers:
+def _tie(activity: Activity, memory: WindowMemory) -> Uncaptured | None:
+    touched = touches(activity)
+    if not touched:
+        if activity.kind == "op":
+            return None
         # A library's own stream inside a captured operator, or a launch whose parameters nobody read.
-        return Uncaptured(call, Tie.UNKNOWN_MEMORY, outer)
-    for pointer in pointers:
-        storage = memory.storage_of(pointer)
-        if storage is None:
-            continue
-        user = memory.writers.get(storage) or memory.readers.get(storage)
-        if user is not None:
-            return Uncaptured(call, Tie.READS_RESULT if storage in memory.writers else Tie.FEEDS_GRAPH, user)
-    return None
+        outer = next((a for a in activity.enclosing() if a.kind == "op"), None)
+        return Uncaptured(activity, Tie.UNKNOWN_MEMORY, outer)
+    tied = _tied_by(activity, touched, memory)
+    if tied is not None or activity.kind != "op" or is_copy(activity.name):
+        return tied
+    reader = memory.reader(t for t in touched if t.reads)
+    return Uncaptured(activity, Tie.SHARES_INPUT, reader) if reader is not None else None
 
 
-def _address(tensor: events.Tensor) -> int:
-    return int(tensor.ptr, 16)
+def _tied_by(activity: Activity, touched: Iterable[Touch], memory: WindowMemory) -> Uncaptured | None:
+    touched = tuple(touched)
+    writer = memory.writer(t for t in touched if t.reads)
+    if writer is not None:
+        return Uncaptured(activity, Tie.READS_RESULT, writer)
+    written = [t for t in touched if t.writes]
+    user = memory.reader(written) or memory.writer(written)
+    return Uncaptured(activity, Tie.FEEDS_GRAPH, user) if user is not None else None
+
+
+def _tie_replay(session: Session, replay: Activity, memory: WindowMemory) -> Uncaptured | None:
+    """A graph replayed on another stream: tied by what was captured into it."""
+    graph = getattr(replay.record, "graph", 0)
+    inner = next((c for c in session.captures if graph and c.begin.graph == graph and c.status == "completed"), None)
+    if inner is None:
+        return None
+    touched = [touch for a in inner.activities if is_work(a) and a.on and not a.failed for touch in touches(a)]
+    return _tied_by(replay, touched, memory)

@@ -55,7 +55,7 @@ Python evidence: the stream and thread of begin and end, and the code with which
 
 def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     """Where it began, where it ended, and what differs."""
-    location, begin = session.location(cause.stack), session.location(capture.begin.stack)
+    location, begin = cause.line(session), session.location(capture.begin.stack)
     found = find_expression(session, location, lambda n: called(n) == "capture_end" or "EndCapture" in called(n))
     subject = code(found.text) if found.text else code(cause.api or "capture_end")
     related = begin_place(session, capture)

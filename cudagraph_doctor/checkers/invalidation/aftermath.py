@@ -35,15 +35,13 @@ def aftermath(session: Session, capture: CaptureState, graph: str) -> tuple[str,
     if state.pool not in _CLEAN:
         facts.append(f"the graph's private memory pool: {state.pool}; `{graph}.reset()` gives it back")
     elif not state.pool:
-        facts.append(
-            f"the region's memory stays in the graph's private pool until `{graph}.reset()` or `del {graph}`"
-        )
+        facts.append(f"the region's memory stays in the graph's private pool until `{graph}.reset()` or `del {graph}`")
     if state.rng not in _CLEAN:
         facts.append(f"random state: {state.rng}; seed again after the next good capture")
     elif not state.rng and _had_random_operators(capture):
         facts.append(
-            "the default generator may still be in capture mode: `Offset increment outside graph capture` from a random "
-            "operator is a consequence, and goes away with the next good capture"
+            "the default generator may still be in capture mode: `Offset increment outside graph capture` from a "
+            "random operator is a consequence, and goes away with the next good capture"
         )
     if state.sticky:
         facts.append(f"the CUDA context is lost (cudaError {state.sticky} from every later call): restart the process")

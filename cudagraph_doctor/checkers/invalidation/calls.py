@@ -29,9 +29,6 @@ UNSAFE = frozenset(
 )
 """Calls that CUDA counts as potentially unsafe and refuses by the capture mode of the calling thread."""
 
-WORK = frozenset({Family.LAUNCH, Family.COPY, Family.MEMSET, Family.HOST_FUNC})
-"""Calls that give the device something to do."""
-
 # C functions of torch and Python that stand for one CUDA call.
 _PYTHON = (
     (re.compile(r"pin_memory$"), Family.HOST_ALLOC),

@@ -9,7 +9,8 @@ from cudagraph_doctor.findings import Confidence
 from cudagraph_doctor.session.apis import Family
 
 if TYPE_CHECKING:
-    from cudagraph_doctor.session.model import Activity
+    from cudagraph_doctor.findings import Location
+    from cudagraph_doctor.session.model import Activity, Session
     from cudagraph_doctor.trace import events
 
 OWN_CODES = frozenset({900, 902, 903, 904, 905, 906, 907, 908})
@@ -46,9 +47,15 @@ class Cause:
     """The driver's own words."""
     why: str = ""
     """What in the evidence chose the rule, for rules that have several ways: `autotune`, `cudnn-benchmark`, `mask`."""
-    gap: bool = False
+    unseen: bool = False
     """It ran unseen between two looks; the stack is that of the last look before it."""
+    place: Location | None = None
+    """The line, where it is known better than from the stack."""
     evidence: tuple[int, ...] = ()
+
+    def line(self, session: Session) -> Location | None:
+        """The user's line to blame; None where no Python line is known."""
+        return self.place if self.place is not None else session.location(self.stack)
 
     @property
     def operator(self) -> str:

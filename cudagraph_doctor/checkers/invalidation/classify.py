@@ -39,7 +39,7 @@ def cause_of(session: Session, capture: CaptureState) -> Cause | None:
 
 def _from_witness(session: Session, capture: CaptureState, witness: Witness) -> Cause | None:
     told = told_by(session, capture)
-    if witness.gap and told is not None and told.code in OWN_CODES:
+    if witness.unseen and told is not None and told.code in OWN_CODES:
         # Nobody saw the call, but its own exception tells where it was made.
         exact = _from_exception(session, capture, told)
         if exact is not None:
@@ -60,7 +60,8 @@ def _from_witness(session: Session, capture: CaptureState, witness: Witness) -> 
         exc=witness.exc,
         log=witness.log,
         why=verdict.why,
-        gap=witness.gap,
+        unseen=witness.unseen,
+        place=witness.place,
         evidence=_evidence(capture, witness),
     )
 

@@ -48,6 +48,10 @@ _COMPILE = (
     (re.compile(r"cupy/cuda/compiler\.py$"), re.compile(r"")),
     (re.compile(r"cuda/core/.*_program"), re.compile(r"compile")),
 )
+_FORMATTING = ((re.compile(r"torch/_tensor_str\.py$"), re.compile(r"")),)
+_BLOCK = (
+    (re.compile(r"torch/cuda/graphs\.py$"), re.compile(r"^(?:graph\.__(?:enter|exit)__|make_graphed_callables)$")),
+)
 _CHECKPOINT = ((re.compile(r"torch/utils/checkpoint\.py$"), re.compile(r"")),)
 
 Pattern = tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]
@@ -90,6 +94,16 @@ def under_autotune(session: Session, stack: int) -> bool:
 def under_compile(session: Session, stack: int) -> bool:
     """Code for the device is being compiled."""
     return _under(session, stack, _COMPILE)
+
+
+def under_formatting(session: Session, stack: int) -> bool:
+    """A tensor is turned into text."""
+    return _under(session, stack, _FORMATTING)
+
+
+def under_capture_block(session: Session, stack: int) -> bool:
+    """`torch.cuda.graph` is being entered or left: a capture begins or ends here."""
+    return _under(session, stack, _BLOCK)
 
 
 def under_checkpoint(session: Session, stack: int) -> bool:

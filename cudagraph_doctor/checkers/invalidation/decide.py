@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from cudagraph_doctor.checkers.invalidation import calls, context, operators, texts
+from cudagraph_doctor.checkers.invalidation import calls, context, hints, operators, texts
 from cudagraph_doctor.findings import Confidence
 from cudagraph_doctor.session.apis import Family
 from cudagraph_doctor.session.frames import text_of
@@ -44,6 +44,8 @@ def decide(session: Session, capture: CaptureState, witness: Witness) -> Verdict
     told = texts.rule_of(witness.exc.message) if witness.exc is not None else None
     if told is not None and told[0] in {"CGD115", "CGD303", "CGD108", "CGD114"}:
         return Verdict(*told)
+    if context.under_capture_block(session, stack):
+        return Verdict("CGD108", "second-capture")
     return (
         _events(session, capture, witness)
         or _graphs(family)
@@ -52,7 +54,8 @@ def decide(session: Session, capture: CaptureState, witness: Witness) -> Verdict
         or _waits_and_copies(witness)
         or _unsafe(family)
         or _by_operator(witness)
-        or Verdict("CGD101" if witness.op is not None else "CGD105", "unnamed", Confidence.POSSIBLE)
+        or _by_hint(session, witness)
+        or Verdict("CGD105", "unnamed", Confidence.POSSIBLE)
     )
 
 
@@ -172,6 +175,26 @@ def _by_operator(witness: Witness) -> Verdict | None:
     if operators.short(op.name) in {"_local_scalar_dense", "item", "is_nonzero", "equal"}:
         return Verdict("CGD101", "read")
     return Verdict("CGD101", "operator", Confidence.LIKELY)
+
+
+def _by_hint(session: Session, witness: Witness) -> Verdict | None:
+    """What the library frames or the user's expressions say, where nobody named the call."""
+    of_stack = hints.hint_of_stack(session, witness.stack)
+    hint = of_stack or hints.hint_of_line(session, witness.place or session.location(witness.stack))
+    if hint is None:
+        return None
+    confidence = Confidence.PROVEN if of_stack is not None else Confidence.LIKELY
+    if hint.kind == "query":
+        return Verdict("CGD103", "query", confidence)
+    if hint.kind in {"wait", "read"}:
+        return Verdict("CGD101", hint.kind, confidence)
+    if hint.kind == "upload":
+        return Verdict("CGD102", "copy", confidence)
+    family = calls.family_of(hint.api)
+    found = _graphs(family) or _unsafe(family)
+    if found is None and (family in calls.WAITS or family in calls.QUERIES):
+        found = Verdict("CGD101" if family in calls.WAITS else "CGD103", "wait")
+    return replace_confidence(found, confidence) if found is not None else None
 
 
 def replace_confidence(verdict: Verdict, confidence: Confidence) -> Verdict:

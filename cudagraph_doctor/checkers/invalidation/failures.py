@@ -47,11 +47,14 @@ def failures(session: Session) -> list[Failure]:
             if found and capture.status != "completed" and is_echo(capture):
                 found[-1].echoes.append(capture)
             continue
-        same = next((f for f in found if _same(session, f.cause, cause)), None)
-        if same is not None:
-            same.captures.append(capture)
-        else:
+        same = next((f for f in found if _same(session, f.cause, cause) or _passed_through(f, capture, cause)), None)
+        if same is None:
             found.append(Failure(cause, [capture]))
+        elif same.cause.line(session) is None and cause.line(session) is not None:
+            same.cause = cause
+            same.captures.insert(0, capture)
+        else:
+            same.captures.append(capture)
     return found
 
 
@@ -60,7 +63,15 @@ def _same(session: Session, one: Cause, other: Cause) -> bool:
         return True
     if (one.rule, one.trigger) != (other.rule, other.trigger):
         return False
-    places = session.location(one.stack), session.location(other.stack)
+    places = one.line(session), other.line(session)
     if places[0] is None or places[1] is None:
         return False
     return (places[0].file, places[0].line) == (places[1].file, places[1].line)
+
+
+def _passed_through(failure: Failure, capture: CaptureState, cause: Cause) -> bool:
+    """Whether one exception left two captures that lie in each other."""
+    one, other = failure.cause.exc, cause.exc
+    if one is None or other is None or (one.type, one.message) != (other.type, other.message):
+        return False
+    return any(c.first_q < capture.first_q <= c.last_q for c in failure.captures)

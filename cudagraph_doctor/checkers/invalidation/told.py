@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cudagraph_doctor._wire import STATUS_INVALIDATED
 from cudagraph_doctor.checkers.invalidation import texts
 from cudagraph_doctor.trace import events
 
@@ -48,12 +49,16 @@ def told_by(session: Session, capture: CaptureState) -> Told | None:
         if texts.is_consequence(link.message, code) or code in {903, 904, 908}:
             continue
         activity = _raiser(capture, link.type, link.message)
+        if activity is not None and activity.before == STATUS_INVALIDATED:
+            continue  # the capture was lost before: an error that surfaced late
         stack = activity.stack if activity is not None and activity.stack else link.stack
         return Told(record.q, record.tid, link.type, link.message, code, stack, activity)
     passing = capture.end.exc if capture.end is not None else None
     if passing is None or capture.end is None or texts.is_consequence(passing.message, passing.code):
         return None
     activity = _raiser(capture, passing.type, passing.message)
+    if activity is not None and activity.before == STATUS_INVALIDATED:
+        return None
     stack = activity.stack if activity is not None else 0
     code = passing.code or texts.code_of(passing.message)
     return Told(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cudagraph_doctor.checkers.invalidation import gap, texts
 from cudagraph_doctor.checkers.invalidation.calls import family_of, is_noise, reaches_cuda
 from cudagraph_doctor.checkers.invalidation.cause import CONSEQUENCE, OWN_CODES
 from cudagraph_doctor.findings import Confidence
@@ -13,6 +14,7 @@ from cudagraph_doctor.session.apis import EXACT_LAYERS, Family
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from cudagraph_doctor.findings import Location
     from cudagraph_doctor.session.model import Activity, CaptureState, Change, Session
     from cudagraph_doctor.trace import events
 
@@ -31,8 +33,10 @@ class Witness:
     op: Activity | None = None
     activity: Activity | None = None
     log: events.Log | None = None
-    gap: bool = False
+    unseen: bool = False
     """It ran unseen between two looks: the stack is that of the last look before it."""
+    place: Location | None = None
+    """The line, where it is known better than from the stack."""
 
     @property
     def family(self) -> Family:
@@ -50,11 +54,17 @@ def witness_of(session: Session, capture: CaptureState, change: Change) -> Witne
     """Who made the status of a capture change; None where only the end of the capture did."""
     log = first_refusal(change.logs) or first_refusal(capture.logs)
     across = change.across
-    if across is not None and across.kind == "capture-end":
-        return None
     if across is not None and _is_culprit(across, log):
         return _seen(across, log)
-    return _refused_call(capture, change, log) or _other_thread(session, capture, change, log) or _gap(change, log)
+    if capture.end is not None and change.record.across == capture.end.q:
+        return None
+    return (
+        _refused_call(capture, change, log)
+        or _other_thread(session, capture, change, log)
+        or _thread_exception(session, capture, change)
+        or _collection(capture, change)
+        or _gap(session, capture, change, log)
+    )
 
 
 def first_refusal(logs: Iterable[events.Log]) -> events.Log | None:
@@ -135,17 +145,49 @@ def _other_thread(session: Session, capture: CaptureState, change: Change, log: 
     )
 
 
-def _gap(change: Change, log: events.Log | None) -> Witness:
-    """It ran between two looks of the capturing thread, in code that is not hooked."""
+def _thread_exception(session: Session, capture: CaptureState, change: Change) -> Witness | None:
+    """An exception on another thread with a code that only a refused call has, between the two looks."""
+    since = change.record.since or capture.first_q
+    for record in session.exceptions:
+        if record.tid in {0, capture.tid} or not since <= record.q <= capture.last_q:
+            continue
+        for link in reversed(record.chain):
+            code = link.code or texts.code_of(link.message)
+            if code in OWN_CODES:
+                return Witness(record.q, record.tid, link.stack, Confidence.PROVEN, code=code)
+    return None
+
+
+def _collection(capture: CaptureState, change: Change) -> Witness | None:
+    """A garbage collection on this thread between the two looks that collected something."""
+    since = change.record.since or capture.first_q
+    inside = [e for e in capture.gcs if since <= e.q <= change.record.q and e.tid == capture.tid]
+    stopped = next((e for e in inside if e.phase == "stop" and e.collected), None)
+    if stopped is None:
+        return None
+    started = [e for e in inside if e.phase == "start" and e.q < stopped.q]
+    stack = started[-1].stack if started and started[-1].stack else stopped.stack
+    return Witness(stopped.q, capture.tid, stack, Confidence.LIKELY, api="gc.collect")
+
+
+def _gap(session: Session, capture: CaptureState, change: Change, log: events.Log | None) -> Witness:
+    """It ran between two looks of the capturing thread, in code that is not hooked; or on a thread nobody saw."""
     before, after = change.between
     look = before if before is not None else after
+    family = family_of(log.api) if log is not None else Family.OTHER
+    place = gap.line_between(session, capture, change, family)
+    elsewhere = gap.suspect_thread(session, change) if log is None and not gap.is_suspect(session, place) else None
+    if elsewhere is not None:
+        tid, stack, line = elsewhere
+        return Witness(change.record.q, tid, stack, Confidence.LIKELY, place=line)
     return Witness(
         key=log.q if log is not None else change.record.q,
         tid=look.tid if look is not None else change.record.tid,
         stack=look.stack if look is not None else 0,
+        place=place,
         confidence=Confidence.LIKELY,
         api=log.api if log is not None else "",
         code=log.code if log is not None else 0,
         log=log,
-        gap=True,
+        unseen=True,
     )

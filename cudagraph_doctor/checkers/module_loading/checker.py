@@ -48,6 +48,7 @@ class ModuleLoading(Checker):
                 level=Severity.ERROR,
                 consequences=failure.consequences(session),
                 count=len(failure.captures),
+                place=cause.place,
                 after=aftermath(session, capture, graph_name(session, capture)),
             )
         yield from _allowed_loads(session)

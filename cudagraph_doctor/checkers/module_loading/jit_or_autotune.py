@@ -68,7 +68,7 @@ _REMEDY = {
 
 def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     """The call whose first run needed a warm-up."""
-    found = find_expression(session, session.location(cause.stack))
+    found = find_expression(session, cause.line(session))
     subject = code(found.text) if found.text else code(cause.trigger)
     why = cause.why if cause.why in _WHAT else "compile"
     return Words(

@@ -57,7 +57,7 @@ error log for refused ones.
 
 def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     """A load that the driver refused."""
-    found = find_expression(session, session.location(cause.stack), _loads)
+    found = find_expression(session, cause.line(session), _loads)
     subject = code(found.text) if found.text else code(cause.call)
     return Words(
         message=f"{subject} loads kernels while a stream is capturing, which this driver refuses{refused(cause)}.",

@@ -54,7 +54,7 @@ Driver evidence sees every unload. With python evidence: unloads through cuda-bi
 
 def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     """The unload by the user's call."""
-    found = find_expression(session, session.location(cause.stack), lambda n: "nload" in called(n))
+    found = find_expression(session, cause.line(session), lambda n: "nload" in called(n))
     subject = code(found.text) if found.text else code(cause.call)
     return Words(
         message=f"{subject} unloads kernels while a stream is capturing{refused(cause)}.",

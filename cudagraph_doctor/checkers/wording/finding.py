@@ -26,9 +26,10 @@ def finding(
     consequences: tuple[Consequence, ...] = (),
     count: int = 1,
     after: tuple[str, ...] = (),
+    place: Location | None = None,
 ) -> Finding:
     """A finding at the stack's line, or at the place that the words name."""
-    location = words.location or session.location(stack)
+    location = words.location or place or session.location(stack)
     sure = weaker(confidence, words.confidence) if words.confidence is not None else confidence
     return rule.finding(
         words.message,
@@ -38,7 +39,7 @@ def finding(
         process=session.index,
         trigger=trigger,
         level=level if level is not None else rule.level,
-        chain=session.chain(stack) if words.location is None else (),
+        chain=session.chain(stack) if words.location is None and place is None else (),
         related=_distinct(words, location),
         consequences=consequences,
         fix=words.fix,

@@ -1,4 +1,4 @@
-# ruff: noqa: ANN202, INP001
+# ruff: noqa: ANN202
 """The door through which the recorder enters the target: the one file on PYTHONPATH.
 
 Python imports `sitecustomize` before the target's first line, in the target and in all its Python children. This file

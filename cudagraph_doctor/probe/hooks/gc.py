@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from _thread import get_ident
 
 from cudagraph_doctor.probe.arm import Part, Window, windows_of
 from cudagraph_doctor.probe.context import Active
@@ -52,8 +53,8 @@ class Collections(Part):
         A collection may begin inside a body of ours: its finalisers are the target's work all the same, and hooks must
         see what they do.
         """
-        from _thread import get_ident
-
+        if not self._windows.open:
+            return  # a window that was never closed, and the interpreter is ending
         if phase == "start" and inside():
             self._ours[get_ident()] = away = Outside()
             away.__enter__()

@@ -7,7 +7,7 @@ that, being an infra mode keeps compilation going under it, and its own code is 
 
 from __future__ import annotations
 
-from _thread import get_ident
+from _thread import get_ident, get_native_id
 
 from cudagraph_doctor.probe.arm import Part, Window, windows_of
 from cudagraph_doctor.probe.context import Active, Unavailable
@@ -90,7 +90,7 @@ class Operators(Part):
         if mode is None:
             return
         mode.live = False
-        if get_ident() != window.ident:
+        if get_native_id() != window.tid:
             self._lost("the capture was ended by another thread than began it")
         elif not mode.on_top():
             self._lost("another dispatch mode was on top at the end of the window")
@@ -99,7 +99,7 @@ class Operators(Part):
 
     def _lost(self, why: str) -> None:
         """The mode stays on a stack that is not ours to change; from now on it only hands operators on."""
-        self._context.capability(NAME, "off", f"{why}: the recorder's mode stays on that thread's stack, idle")
+        self._context.capability(NAME, "on", f"{why}: the recorder's mode stays on that thread's stack, idle")
 
     # ── what the mode calls ─────────────────────────────────────────────────────────────────────
     def is_composite(self, operator: Any, types: Any) -> bool:

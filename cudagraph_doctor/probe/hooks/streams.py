@@ -85,7 +85,6 @@ class StreamCalls:
         guard = context.guard(NAME)
         self._before_guarded = guard(self._before)
         self._after_guarded = guard(self._after)
-        self._note_guarded = guard(self._note)
 
     # ── what a call is about ────────────────────────────────────────────────────────────────────
     def event_and_stream(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> About:
@@ -121,40 +120,58 @@ class StreamCalls:
         """`torch.cuda.synchronize()`."""
         return About()
 
-    # ── wrapper ─────────────────────────────────────────────────────────────────────────────────
+    # ── wrappers ────────────────────────────────────────────────────────────────────────────────
     def wrap(self, api: str, about: Callable[..., About]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """A wrapper of a method that ends in the driver call `api`."""
-        windows, nested, inside = self._windows, self._nested, self._inside
+        windows, inside, note = self._windows, self._inside, self._note
         records = api == "cuEventRecord"
         uses = api.startswith("cuEvent") and not records
 
         def wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
+            told = self._told(original, api, about)
+
             def call(*args: Any, **kwargs: Any) -> Any:
-                if not windows.open or not inside:
-                    if records:
-                        result = original(*args, **kwargs)
-                        self._note_guarded(about, args, kwargs, result)
-                        return result
-                    if not uses or not _cap(about(args, kwargs).event):
-                        return original(*args, **kwargs)
-                ident = get_ident()
-                if ident in nested:
-                    return original(*args, **kwargs)
-                told = self._before_guarded(api, about, args, kwargs)
-                nested.add(ident)
-                try:
-                    result = original(*args, **kwargs)
-                except BaseException as error:
-                    nested.discard(ident)
-                    self._after_guarded(told, None, error)
-                    raise
-                nested.discard(ident)
-                self._after_guarded(told, result, None)
+                if windows.open and inside:
+                    return told(*args, **kwargs)
+                return original(*args, **kwargs)
+
+            def record(*args: Any, **kwargs: Any) -> Any:
+                if windows.open and inside:
+                    return told(*args, **kwargs)
+                result = original(*args, **kwargs)
+                note(about, args, kwargs, result)
                 return result
 
-            return call
+            def use(*args: Any, **kwargs: Any) -> Any:
+                if (windows.open and inside) or _captured(args):
+                    return told(*args, **kwargs)
+                return original(*args, **kwargs)
+
+            return record if records else use if uses else call
 
         return wrapped
+
+    def _told(self, original: Callable[..., Any], api: str, about: Callable[..., About]) -> Callable[..., Any]:
+        """The wrapper that records; calls that torch makes inside of it are part of it."""
+        nested = self._nested
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            ident = get_ident()
+            if ident in nested:
+                return original(*args, **kwargs)
+            begun = self._before_guarded(api, about, args, kwargs)
+            nested.add(ident)
+            try:
+                result = original(*args, **kwargs)
+            except BaseException as error:
+                nested.discard(ident)
+                self._after_guarded(begun, None, error)
+                raise
+            nested.discard(ident)
+            self._after_guarded(begun, result, None)
+            return result
+
+        return call
 
     # ── bodies ──────────────────────────────────────────────────────────────────────────────────
     def _before(
@@ -224,28 +241,47 @@ class StreamCalls:
             self._events.is_handle_of(getattr(event, "cuda_event", 0) or 0, known)
 
     def _note(self, about: Callable[..., About], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-        """An event was recorded outside windows, or on the simulated device."""
-        what = about(args, kwargs)
-        event = what.event if what.event is not None else result
-        handle = _handle(what.stream)
-        if event is None or handle is None:
-            return
-        known = _identity(event)
+        """An event was recorded outside windows, or on the simulated device. Half a microsecond, so not guarded."""
+        try:
+            event = args[0] if result is None else result
+            known = event._cudagraph_doctor
+        except (AttributeError, IndexError):
+            known = None
+        try:
+            stream = None if len(args) + len(kwargs) < 2 else about(args, kwargs).stream
+            if known is None:
+                known = _identity(event)
+            if self._inside or not self._windows.open:
+                known.recorded_outside(stream)
+            if not self._inside:
+                self._note_simulated(known, event, about(args, kwargs).stream)
+        except Exception:
+            return  # an object of another class: what it was recorded on is not known
+
+    def _note_simulated(self, known: EventIdentity, event: Any, stream: Any) -> None:
+        """The simulated device names events by handle, and gives none twice."""
         raw = getattr(event, "cuda_event", 0) or 0
-        if not self._inside:  # the simulated device names events by handle, and gives none twice
-            told = self._events.find(raw)
-            known.id = known.id or (told.id if told is not None else 0)
+        told = self._events.find(raw)
+        known.id = known.id or (told.id if told is not None else 0)
         self._events.is_handle_of(raw, known)
-        window = self._windows.of_stream(handle) if self._windows.open else None
+        handle = _handle(stream)
+        window = self._windows.of_stream(handle) if handle is not None else None
         if window is not None:
-            known.recorded(self._stream(what.stream), window.id)
-        else:
-            known.recorded_outside(3, handle)
+            known.recorded(self._stream(stream), window.id)
 
     def _stream(self, stream: Any) -> int:
         device = getattr(stream, "device_index", 0)
         kind = "external" if isinstance(stream, self._torch.cuda.ExternalStream) else ""
         return self._streams.id(stream.cuda_stream, device, kind=kind, quiet=bool(self._windows.open))
+
+
+def _captured(args: tuple[Any, ...]) -> bool:
+    """Whether one of the events was recorded last in a capture."""
+    for event in args:
+        found = getattr(event, ATTRIBUTE, None)
+        if found is not None and found.cap and not found.external:
+            return True
+    return False
 
 
 def _identity(event: Any) -> EventIdentity:

@@ -42,22 +42,24 @@ static struct pending *pop(struct thread *thread, const struct cupti_call *data)
     return NULL;
 }
 
-/* The capture that a call concerns: of its stream, else the one that it broke, else its thread's, else any. */
+/* The capture that a call concerns: of its stream, else one that it broke, else its thread's, else any. */
 static int concerned(const struct thread *thread, const struct seen *seen, uint64_t driver_id, const int8_t *after)
 {
-    int broken = -1, own = -1, any = -1;
+    int best = -1, rank = 0;
     for (int i = 0; i < CAPTURES; i++) {
-        if (atomic_load(&captures[i].state) != PLACE_OPEN)
+        if (captures[i].state != PLACE_OPEN)
             continue;
+        bool own = captures[i].tid == thread->tid;
+        bool broke = seen->pending != NULL && seen->pending->before[i] == STATUS_ACTIVE && after[i] == STATUS_INVALIDATED;
         if (driver_id != 0 && captures[i].driver_id == driver_id)
             return i;
-        if (seen->pending != NULL && seen->pending->before[i] == STATUS_ACTIVE && after[i] == STATUS_INVALIDATED)
-            broken = i;
-        if (captures[i].tid == thread->tid)
-            own = i;
-        any = i;
+        int found = broke && own ? 4 : broke ? 3 : own ? 2 : 1;
+        if (found > rank) {
+            best = i;
+            rank = found;
+        }
     }
-    return broken >= 0 ? broken : own >= 0 ? own : any;
+    return best;
 }
 
 static void write_details(struct json *json, const struct seen *seen, int64_t context, int device)
@@ -248,7 +250,7 @@ static void write_call(struct thread *thread, struct seen *seen)
     for (int i = 0; i < CAPTURES && open; i++) {
         bool was_active = pending == NULL || pending->life[i] != life[i] || pending->before[i] == STATUS_ACTIVE;
         if (life[i] != 0 && after[i] == STATUS_INVALIDATED && was_active)
-            window_changed(thread, i, seen->code, intended ? pending->intention : q);
+            window_changed(thread, i, seen->code, intended ? pending->intention : q, i == index || captures[i].mode == 0);
     }
 }
 
@@ -263,8 +265,8 @@ static void leave(struct thread *thread, const struct call *call, const struct c
         arguments_read(call, data->params, &seen.arguments);
         write_call(thread, &seen);
     }
-    if (call->roles & ENDS)
-        window_ended(thread, seen.pending != NULL ? seen.pending->opens : -1, seen.code);
+    if (call->roles & ENDS && seen.pending != NULL && seen.pending->opens >= 0)
+        window_ended(thread, seen.pending->opens, seen.code);
 }
 
 void on_driver_call(void *user, int domain, uint32_t callback_id, const struct cupti_call *data)

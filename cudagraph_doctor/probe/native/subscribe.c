@@ -2,6 +2,7 @@
 #include "subscribe.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <sched.h>
 #include <string.h>
 
@@ -18,10 +19,10 @@ atomic_bool probe_off = true;
 static struct cupti cupti;
 static void *subscriber;
 
-/* cuptiEnableCallback must not run twice at a time (cupti_callbacks.h). Whoever finds it running leaves its wish in
- * `wanted`, which the one who runs it looks at again before it stops: nobody needs a lock. */
+/* cuptiEnableCallback must not run twice at a time (cupti_callbacks.h). Nobody waits for long: whoever has the flag looks
+ * again, before and after it gives it back, at what is wished by then. */
 static atomic_flag enabling = ATOMIC_FLAG_INIT;
-static atomic_bool wanted, applied;
+static atomic_bool applied; /* the window's calls are on */
 
 static void enable(enum call_set set, bool on)
 {
@@ -30,14 +31,11 @@ static void enable(enum call_set set, bool on)
             cupti.enable_callback(on, subscriber, CUPTI_DOMAIN_DRIVER_API, id);
 }
 
-void subscribe_window(bool on)
+void subscribe_window(bool opening)
 {
-    enum { PATIENCE = 1000 };
-    atomic_store(&wanted, window_open());
-    (void)on; /* two threads may cross: the count of open captures decides, not who called last */
-    for (int i = 0; i < PATIENCE; i++) {
-        if (atomic_load(&applied) == atomic_load(&wanted) || atomic_load(&probe_off))
-            return;
+    enum { PATIENCE = 1000000000 }; /* nanoseconds */
+    uint64_t start = 0;
+    while (!atomic_load(&probe_off)) {
         if (!atomic_flag_test_and_set(&enabling)) {
             bool wish;
             while ((wish = window_open()) != atomic_load(&applied) && !atomic_load(&probe_off)) {
@@ -45,18 +43,31 @@ void subscribe_window(bool on)
                 atomic_store(&applied, wish);
             }
             atomic_flag_clear(&enabling);
-        } else {
-            sched_yield(); /* at the entry of a begin: the calls that follow it should be seen */
+            if (window_open() == atomic_load(&applied))
+                return;
+        } else if (!opening) {
+            return; /* the one who has the flag will see it */
+        } else { /* the calls that follow should be seen: wait until they are switched on */
+            uint64_t now = record_time();
+            if (start == 0)
+                start = now;
+            if (now - start > PATIENCE) {
+                record_lost(1, ETIMEDOUT);
+                return;
+            }
+            sched_yield();
         }
     }
 }
 
 /* ── the self-test of our declarations ─────────────────────────────────────────────────────── */
 
+enum { TEST_CALLS = 2 };
+
 static struct {
     const char *name;
     int *argument;
-    uint32_t correlation;
+    uint32_t correlation, last;
     int entered, left, wrong;
 } test;
 
@@ -64,7 +75,8 @@ static void on_test_call(const struct cupti_call *call)
 {
     if (call->site == CUPTI_ENTER) {
         test.entered++;
-        test.correlation = call->correlation_id;
+        test.wrong += call->correlation_id == 0 || call->correlation_id == test.last; /* a new one for each call */
+        test.correlation = test.last = call->correlation_id;
     } else if (call->site == CUPTI_EXIT) {
         test.left++;
         test.wrong += call->result == NULL || *(int *)call->result != CODE_SUCCESS;
@@ -95,12 +107,14 @@ static bool declarations_hold(void)
             continue;
         test.argument = &version;
         test.entered = test.left = test.wrong = 0;
+        test.last = 0;
         test.name = name;
         cupti.enable_callback(1, subscriber, CUPTI_DOMAIN_DRIVER_API, id);
-        driver.driver_get_version(&version);
+        for (int i = 0; i < TEST_CALLS; i++)
+            driver.driver_get_version(&version);
         cupti.enable_callback(0, subscriber, CUPTI_DOMAIN_DRIVER_API, id);
         test.name = NULL;
-        return test.entered == 1 && test.left == 1 && test.wrong == 0;
+        return test.entered == TEST_CALLS && test.left == TEST_CALLS && test.wrong == 0;
     }
     return false;
 }

@@ -56,6 +56,21 @@ static void leave(int index)
         subscribe_window(false);
 }
 
+static void close_place(int index)
+{
+    int expected = PLACE_OPEN;
+    if (atomic_compare_exchange_strong(&captures[index].state, &expected, PLACE_TAKEN))
+        leave(index);
+}
+
+/* A stream has one capture at a time: what else is open on it ended unseen. */
+static void close_places_of(stream_handle stream, int except)
+{
+    for (int i = 0; i < CAPTURES; i++)
+        if (i != except && captures[i].state == PLACE_OPEN && captures[i].origin == stream)
+            close_place(i);
+}
+
 /* A capture that Python does not know gets its records from us. */
 static void write_begin(struct thread *thread, struct capture *capture, const char *api, int mode)
 {
@@ -102,6 +117,8 @@ int window_begins(struct thread *thread, const struct arguments *arguments, cons
     capture->origin = arguments->stream;
     capture->per_thread = arguments->stream == STREAM_PER_THREAD;
     capture->tid = thread->tid;
+    capture->mode = arguments->mode;
+    capture->suspect = 0;
     capture->driver_id = 0;
     capture->intention = 0;
     capture->id = take_announcement(thread->tid);
@@ -110,8 +127,8 @@ int window_begins(struct thread *thread, const struct arguments *arguments, cons
         capture->id = -1 - (int64_t)atomic_fetch_add(&native_ids, 1);
         write_begin(thread, capture, api, arguments->mode);
     }
-    if (atomic_fetch_add(&open_count, 1) == 0)
-        subscribe_window(true);
+    atomic_fetch_add(&open_count, 1);
+    subscribe_window(true); /* also beside others: the first one may still be at it */
     return index;
 }
 
@@ -124,10 +141,27 @@ void window_began(struct thread *thread, int index, int code)
         leave(index);
         return;
     }
+    if (!capture->per_thread)
+        close_places_of(capture->origin, index);
     int status;
     void *node;
     capture->driver_id = driver_capture(capture->origin, &status, &node);
     atomic_store(&capture->state, PLACE_OPEN);
+}
+
+static void blame(struct thread *thread, struct capture *capture, uint64_t q)
+{
+    int expected = STATUS_ACTIVE;
+    if (!atomic_compare_exchange_strong(&capture->seen, &expected, STATUS_INVALIDATED))
+        return;
+    struct json json;
+    record_begin(&json, thread->line, LINE_SIZE, "capture-status", thread->tid);
+    json_number(&json, "cap", capture->id);
+    json_number(&json, "before", STATUS_ACTIVE);
+    json_number(&json, "after", STATUS_INVALIDATED);
+    json_unsigned(&json, "across", q);
+    json_text(&json, "by", "call", 8);
+    record_end(&json);
 }
 
 int window_ends(struct thread *thread, stream_handle stream)
@@ -138,6 +172,8 @@ int window_ends(struct thread *thread, stream_handle stream)
             continue;
         if (capture->per_thread && capture->tid != thread->tid)
             continue;
+        if (capture->suspect != 0 && driver_status(stream) == STATUS_INVALIDATED)
+            blame(thread, capture, capture->suspect);
         if (capture->native) {
             struct json json;
             capture->intention = record_begin(&json, thread->line, LINE_SIZE, "capture-end", thread->tid);
@@ -153,32 +189,23 @@ int window_ends(struct thread *thread, stream_handle stream)
 
 void window_ended(struct thread *thread, int index, int code)
 {
-    for (int i = 0; i < CAPTURES; i++) {
-        struct capture *capture = &captures[i];
-        if (atomic_load(&capture->state) != PLACE_OPEN || (capture->per_thread && capture->tid != thread->tid))
-            continue;
-        if (i == index && capture->native && capture->intention != 0) {
-            write_outcome(thread, capture->intention, code);
-            capture->intention = 0;
-        }
-        int status = driver_status(capture->origin);
-        if (status == STATUS_NONE || (i == index && status == STATUS_UNKNOWN && code != CODE_CAPTURE_UNMATCHED &&
-                                      code != CODE_CAPTURE_WRONG_THREAD)) {
-            int expected = PLACE_OPEN; /* two threads may both see that it is over */
-            if (atomic_compare_exchange_strong(&capture->state, &expected, PLACE_TAKEN))
-                leave(i);
-        }
+    struct capture *capture = &captures[index];
+    if (capture->native && capture->intention != 0) {
+        write_outcome(thread, capture->intention, code);
+        capture->intention = 0;
     }
+    int status = driver_status(capture->origin);
+    bool goes_on = status == STATUS_ACTIVE || status == STATUS_INVALIDATED;
+    if (status == STATUS_UNKNOWN)
+        goes_on = code == CODE_CAPTURE_UNMATCHED || code == CODE_CAPTURE_WRONG_THREAD;
+    if (!goes_on)
+        close_place(index);
 }
 
 void window_stream_dies(stream_handle stream)
 {
-    for (int i = 0; i < CAPTURES; i++) {
-        int expected = PLACE_OPEN;
-        if (captures[i].origin == stream && stream != STREAM_PER_THREAD &&
-            atomic_compare_exchange_strong(&captures[i].state, &expected, PLACE_TAKEN))
-            leave(i);
-    }
+    if (stream != STREAM_PER_THREAD)
+        close_places_of(stream, -1);
 }
 
 void window_look(struct thread *thread, int8_t *before, uint32_t *life)
@@ -194,21 +221,15 @@ void window_look(struct thread *thread, int8_t *before, uint32_t *life)
     }
 }
 
-void window_changed(struct thread *thread, int index, int code, uint64_t q)
+void window_changed(struct thread *thread, int index, int code, uint64_t q, bool sure)
 {
     struct capture *capture = &captures[index];
-    int expected = STATUS_ACTIVE;
+    uint_least64_t none = 0;
     /* A call that came back well, or with 901, only overlapped the one that did it. */
     if (code == CODE_SUCCESS || code == CODE_CAPTURE_INVALIDATED)
         return;
-    if (!atomic_compare_exchange_strong(&capture->seen, &expected, STATUS_INVALIDATED))
-        return;
-    struct json json;
-    record_begin(&json, thread->line, LINE_SIZE, "capture-status", thread->tid);
-    json_number(&json, "cap", capture->id);
-    json_number(&json, "before", STATUS_ACTIVE);
-    json_number(&json, "after", STATUS_INVALIDATED);
-    json_unsigned(&json, "across", q);
-    json_text(&json, "by", "call", 8);
-    record_end(&json);
+    if (sure)
+        blame(thread, capture, q);
+    else
+        atomic_compare_exchange_strong(&capture->suspect, &none, q);
 }

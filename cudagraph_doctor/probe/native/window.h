@@ -16,7 +16,9 @@ struct capture {
     atomic_llong id;        /* id in the trace: announced by Python, or negative and ours */
     atomic_bool native;     /* nobody announced it: its records are ours to write */
     atomic_bool per_thread; /* the origin is a per-thread stream: only `tid` can ask for it */
+    atomic_int mode;        /* 0 global, 1 thread_local, 2 relaxed */
     atomic_int tid;
+    atomic_uint_least64_t suspect; /* q of a refused call that may have broken it, though another one is more likely */
     atomic_uint_least64_t intention; /* q of its begin or end under way, for `native` */
 };
 
@@ -35,7 +37,7 @@ void window_began(struct thread *thread, int index, int code);
 /* At the entry of an end: index of the capture with this origin, -1 if none. */
 int window_ends(struct thread *thread, stream_handle stream);
 
-/* At the exit of the end: drops what is no longer capturing, and switches off after the last. */
+/* At the exit of the end: drops the capture if it is over, and switches off after the last. */
 void window_ended(struct thread *thread, int index, int code);
 
 /* A stream is about to be destroyed: its capture ends with it, and its handle must not be asked about any more. */
@@ -44,7 +46,9 @@ void window_stream_dies(stream_handle stream);
 /* Statuses of all open captures, into `before` and `life`. */
 void window_look(struct thread *thread, int8_t *before, uint32_t *life);
 
-/* Notes that a capture was seen to change across the record `q`, if `q` is its cause; the first one wins. */
-void window_changed(struct thread *thread, int index, int code, uint64_t q);
+/* Notes that a capture was seen to change across the record `q` of a call that came back with `code`. The first call that
+ * can be the cause is written down; one that is not `sure` (a call under way on a thread that this capture does not heed)
+ * only if no better one shows up before the end. */
+void window_changed(struct thread *thread, int index, int code, uint64_t q, bool sure);
 
 #endif

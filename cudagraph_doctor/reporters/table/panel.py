@@ -59,8 +59,9 @@ def finding_panel(
         facts.add_row("process", _process(process))
     if finding.chain:
         facts.add_row("through", chain(finding.chain, finding.location, glyphs, width - FRAME - LABEL))
-    for place in finding.related:
-        facts.add_row("see", Text(wording.place_in(place)).append(f"  {visible(place.note or '')}", style="dim"))
+    for number, place in enumerate(finding.related):
+        note = Text(f"  {visible(place.note or '')}", style="dim")
+        facts.add_row("" if number else "see", Text.assemble(wording.place_in(place), note))
     facts.add_row("remedy", prose(finding.remedy))
     if finding.fix:
         facts.add_row("", Group(*changed_code(finding.fix, sources, width - FRAME - LABEL)))

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from cudagraph_doctor.reporters.table import wording
 from cudagraph_doctor.reporters.table.findings_table import findings_table
 from cudagraph_doctor.reporters.table.not_checked import not_checked
 from cudagraph_doctor.reporters.table.panel import finding_panel
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from cudagraph_doctor.report import Report
 
 NARROWEST, WIDEST, PIPE = 40, 120, 80
+MOST_PANELS = 20
+"""Findings shown in full; the rest stand in the table of findings, and in the JSON report."""
 
 
 def write(report: Report, stream: TextIO, *, width: int | None, color: bool | None) -> None:
@@ -64,7 +67,7 @@ def draw(report: Report, console: Console, glyphs: Glyphs, *, color: bool) -> No
         console.print()
         console.print(Padding(findings_table(shown, glyphs, console, console.width - 2), (0, 0, 0, 2)))
     processes = {process.id: process for process in report.processes}
-    for finding in shown:
+    for finding in shown[:MOST_PANELS]:
         console.print()
         console.print(
             finding_panel(
@@ -76,6 +79,10 @@ def draw(report: Report, console: Console, glyphs: Glyphs, *, color: bool) -> No
                 name_process=len(processes) > 1,
             )
         )
+    if len(shown) > MOST_PANELS:
+        console.print()
+        more = wording.count(len(shown) - MOST_PANELS, "more finding")
+        console.print(Text(f"{more} in the table above; --format json has them in full", style="label"))
     rest = not_checked(report)
     if rest is not None:
         console.print()

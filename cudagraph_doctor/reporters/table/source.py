@@ -83,16 +83,23 @@ def _highlighted(line: str) -> Text:
 
 
 def folded(head: Text, body: Text, width: int) -> list[Text]:
-    """The head and the body, the body broken at the width and continued under its own beginning."""
+    """The head and the body, the body broken at the width and continued under its own beginning.
+
+    No character is lost or added: it is broken behind the last space that is near enough, else anywhere.
+    """
     room = max(width - cell_len(head.plain), 20)
+    plain = body.plain
     rows: list[Text] = []
-    start, used = 0, 0
-    for index, character in enumerate(body.plain):
+    start, used, space = 0, 0, 0
+    for index, character in enumerate(plain):
         cells = cell_len(character)
         if used + cells > room:
-            rows.append(body[start:index])
-            start, used = index, 0
+            end = space if space > start and cell_len(plain[start:space]) > room * 2 // 3 else index
+            rows.append(body[start:end])
+            start, used = end, cell_len(plain[end:index])
         used += cells
+        if character == " ":
+            space = index + 1
     rows.append(body[start:])
     pad = " " * cell_len(head.plain)
     return [Text.assemble(head if n == 0 else pad, row) for n, row in enumerate(rows)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -49,14 +50,18 @@ def kernels(launcher: Launcher) -> dict[str, Kernel]:
         api = _H2D if to_device else _D2H
         facts: dict[str, Any] = {"size": on_device.nbytes, "ptr": hex(on_device.data_ptr()), "pinned": on_host.is_pinned()}
         device_view = launcher.host.view(plan, on_device.get_device(), on_device)
-        views = (device_view, on_host) if to_device else (on_host, device_view)
+        held = sim.pinned.view(on_host)
+        views = (device_view, held) if to_device else (held, device_view)
         blocks = sim.blocks_of((on_device,))
         reads, writes = ((), blocks) if to_device else (blocks, ())
         if stream.capture is not None:
             # The node holds the address of the host memory, not the tensor: whoever frees it lets a replay read garbage.
+            execute = functools.partial(_copy, *views)
+            source = held if to_device and on_host.is_pinned() else None
             sim.record_node(
-                stream, "memcpy", lambda: _copy(*views), reads, writes, kind=NodeKind.MEMCPY, api=api, **facts
-            )
+                stream, "memcpy", execute, reads, writes,
+                kind=NodeKind.MEMCPY, api=api, host_source=source, **facts,
+            )  # fmt: skip
             if sim.driver.keep_going and not on_host.is_pinned():
                 return
         else:
@@ -66,8 +71,8 @@ def kernels(launcher: Launcher) -> dict[str, Kernel]:
             sim.races.launch(stream, "memcpy", reads, writes)
         if not non_blocking:
             launcher.host.read_back(stream)
-        elif stream.capture is None:
-            sim.pinned_traffic(stream, on_host, to_device)
+        elif stream.capture is None and to_device and on_host.is_pinned():
+            sim.pending_copies.queued(held, stream)
 
     def copy_peer(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> None:
         """Between two devices: refused in a capture (900, seen on two H200)."""

@@ -11,7 +11,9 @@ g = torch.cuda.CUDAGraph()
 
 
 def region(script, body):
-    text = HEAD + "with torch.cuda.graph(g):\n" + "\n".join("    " + line for line in body.split("\n")) + "\ng.replay()\n"
+    text = (
+        HEAD + "with torch.cuda.graph(g):\n" + "\n".join("    " + line for line in body.split("\n")) + "\ng.replay()\n"
+    )
     return script(text)
 
 
@@ -25,26 +27,106 @@ def broken_by(script, operator, part, **op):
 
 # (body, blamed expression, operator, words of the message, line of the changed code)
 READS = [
-    ("n = x.sum().item()", "x.sum().item()", "aten::_local_scalar_dense", "`x.sum().item()` waits for the GPU", "    n = x.sum()  #"),
+    (
+        "n = x.sum().item()",
+        "x.sum().item()",
+        "aten::_local_scalar_dense",
+        "`x.sum().item()` waits for the GPU",
+        "    n = x.sum()  #",
+    ),
     ("n = x.tolist()", "x.tolist()", "aten::_to_copy", "`x.tolist()` waits for the GPU", "    n = x  #"),
-    ("n = x.detach().cpu().numpy()", "x.detach().cpu()", "aten::_to_copy", "`x.detach().cpu()` copies from", "    n = x.detach()  #"),
+    (
+        "n = x.detach().cpu().numpy()",
+        "x.detach().cpu()",
+        "aten::_to_copy",
+        "`x.detach().cpu()` copies from",
+        "    n = x.detach()  #",
+    ),
     ("print(x)", "print(x)", "aten::_local_scalar_dense", "formatting a CUDA tensor in `print(x)`", "        print(x)"),
-    ("s = f'{x.mean():.3f}'", "f'{x.mean():.3f}'", "aten::_local_scalar_dense", "formatting a CUDA tensor", "    if not torch.cuda.is_current_stream_capturing():"),
-    ("assert not x.isnan().any(), 'nan'", "not x.isnan().any()", "aten::_local_scalar_dense", "needs `not x.isnan().any()` as a bool", "        assert not x.isnan().any(), 'nan'"),
-    ("while (x > 5).any(): x /= 2", "(x > 5).any()", "aten::_local_scalar_dense", "as a bool to go on", "    while not torch.cuda.is_current_stream_capturing() and (x > 5).any(): x /= 2"),
-    ("if x.max().item() > 3:\n    hot = True", "x.max().item()", "aten::_local_scalar_dense", "`x.max().item()` waits", "    x_flag = x.max() > 3  #"),
-    ("y = x if x.sum().item() > -1e9 else -x", "x.sum().item()", "aten::_local_scalar_dense", "waits for the GPU", "    y = torch.where(x.sum() > -1e9, x, -x)"),
-    ("y = torch.arange(int(x[0, 0]), device='cuda')", "int(x[0, 0])", "aten::_local_scalar_dense", "needs the value on the host", "    if not torch.cuda.is_current_stream_capturing():"),
+    (
+        "s = f'{x.mean():.3f}'",
+        "f'{x.mean():.3f}'",
+        "aten::_local_scalar_dense",
+        "formatting a CUDA tensor",
+        "    if not torch.cuda.is_current_stream_capturing():",
+    ),
+    (
+        "assert not x.isnan().any(), 'nan'",
+        "not x.isnan().any()",
+        "aten::_local_scalar_dense",
+        "needs `not x.isnan().any()` as a bool",
+        "        assert not x.isnan().any(), 'nan'",
+    ),
+    (
+        "while (x > 5).any(): x /= 2",
+        "(x > 5).any()",
+        "aten::_local_scalar_dense",
+        "as a bool to go on",
+        "    while not torch.cuda.is_current_stream_capturing() and (x > 5).any(): x /= 2",
+    ),
+    (
+        "if x.max().item() > 3:\n    hot = True",
+        "x.max().item()",
+        "aten::_local_scalar_dense",
+        "`x.max().item()` waits",
+        "    x_flag = x.max() > 3  #",
+    ),
+    (
+        "y = x if x.sum().item() > -1e9 else -x",
+        "x.sum().item()",
+        "aten::_local_scalar_dense",
+        "waits for the GPU",
+        "    y = torch.where(x.sum() > -1e9, x, -x)",
+    ),
+    (
+        "y = torch.arange(int(x[0, 0]), device='cuda')",
+        "int(x[0, 0])",
+        "aten::_local_scalar_dense",
+        "needs the value on the host",
+        "    if not torch.cuda.is_current_stream_capturing():",
+    ),
     ("y = torch.equal(x, x)", "torch.equal(x, x)", "aten::equal", "returns a Python bool", "    y = (x == x).all()"),
-    ("y = x.nonzero()", "x.nonzero()", "aten::nonzero", "returns a size that only the GPU knows", "    y = torch.nonzero_static(x, size=x.numel())"),
-    ("y = torch.where(x > 0)", "torch.where(x > 0)", "aten::nonzero", "returns a size", "    y = torch.nonzero_static(x > 0, size=(x > 0).numel()).unbind(1)"),
-    ("y = x.masked_select(x > 0)", "x.masked_select(x > 0)", "aten::masked_select", "returns a size", "    y = torch.where(x > 0, x, 0)"),
-    ("y = torch.linalg.solve(x, x)", "torch.linalg.solve(x, x)", "aten::_linalg_solve_ex", "checks the solver's info code", "    y = torch.linalg.solve_ex(x, x).result"),
-    ("y = torch.multinomial(x, 1)", "torch.multinomial(x, 1)", "aten::multinomial", "`torch.multinomial(x, 1)` waits", "    y = (x / torch.empty_like(x).exponential_()).argmax(-1, keepdim=True)"),
-]  # fmt: skip
+    (
+        "y = x.nonzero()",
+        "x.nonzero()",
+        "aten::nonzero",
+        "returns a size that only the GPU knows",
+        "    y = torch.nonzero_static(x, size=x.numel())",
+    ),
+    (
+        "y = torch.where(x > 0)",
+        "torch.where(x > 0)",
+        "aten::nonzero",
+        "returns a size",
+        "    y = torch.nonzero_static(x > 0, size=(x > 0).numel()).unbind(1)",
+    ),
+    (
+        "y = x.masked_select(x > 0)",
+        "x.masked_select(x > 0)",
+        "aten::masked_select",
+        "returns a size",
+        "    y = torch.where(x > 0, x, 0)",
+    ),
+    (
+        "y = torch.linalg.solve(x, x)",
+        "torch.linalg.solve(x, x)",
+        "aten::_linalg_solve_ex",
+        "checks the solver's info code",
+        "    y = torch.linalg.solve_ex(x, x).result",
+    ),
+    (
+        "y = torch.multinomial(x, 1)",
+        "torch.multinomial(x, 1)",
+        "aten::multinomial",
+        "`torch.multinomial(x, 1)` waits",
+        "    y = (x / torch.empty_like(x).exponential_()).argmax(-1, keepdim=True)",
+    ),
+]
 
 
-@pytest.mark.parametrize(("body", "part", "operator", "message", "change"), READS, ids=[r[0].split("\n")[0] for r in READS])
+@pytest.mark.parametrize(
+    ("body", "part", "operator", "message", "change"), READS, ids=[r[0].split("\n")[0] for r in READS]
+)
 def test_reads_are_named_and_changed(script, finds, fixed, tensor, body, part, operator, message, change):
     s = region(script, body)
     values = (("device", "cpu"),) if operator == "aten::_to_copy" else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 import msgspec
@@ -15,6 +16,8 @@ from cudagraph_doctor.probe.context import Context
 from cudagraph_doctor.probe.stacks import Stacks
 from cudagraph_doctor.probe.writer import Writer
 from cudagraph_doctor.trace.events import RECORDS
+
+sys.path.insert(0, os.path.dirname(__file__))  # for fake_torch: importlib mode has no package here
 
 
 class FakeDriver:

@@ -1,0 +1,126 @@
+"""Replaces the functions of `cuda.bindings.runtime` and `cuda.bindings.driver`.
+
+Types and enums of these modules stay; they need no driver. A function that is not simulated says so in the trace and
+returns "not supported" (801).
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from cudagraph_doctor.sim import cuda_error as cuda
+from cudagraph_doctor.sim.bindings import device_calls, graph_calls, memory_calls, module_calls, stream_calls
+from cudagraph_doctor.sim.bindings.values import Typed
+
+if TYPE_CHECKING:
+    from cudagraph_doctor.sim.simulation import Simulation
+
+Result = tuple[Any, ...]
+"""(code, values...): one call's answer with plain integers and objects."""
+Call = Callable[..., Result]
+
+NAMES = ("cuda.bindings.runtime", "cuda.bindings.driver")
+NOT_SUPPORTED = 801
+# These ask nothing of a device.
+_LEFT_ALONE = ("cudaGetErrorName", "cudaGetErrorString", "cuGetErrorName", "cuGetErrorString")
+
+
+class BindingsSurface:
+    """The simulated functions, for both modules."""
+
+    def __init__(self, sim: Simulation) -> None:
+        self._sim = sim
+        self._calls: dict[str, Call] = {}
+        for part in (memory_calls, stream_calls, graph_calls, device_calls, module_calls):
+            self._calls |= part.calls(sim)
+
+    def replace_in(self, module: ModuleType) -> None:
+        """Put the simulated functions into one of the two modules."""
+        runtime = module.__name__.endswith("runtime")
+        prefix = "cuda" if runtime else "cu"
+        codes: Any = module.cudaError_t if runtime else module.CUresult  # type: ignore[attr-defined]
+        for name in dir(module):
+            value = getattr(module, name)
+            mine = name.startswith(prefix) and name[len(prefix) : len(prefix) + 1].isupper()
+            if not mine or isinstance(value, type) or not callable(value) or name in _LEFT_ALONE:
+                continue
+            call = self._calls.get(name) or self._refusal(name)
+            setattr(module, name, _typed(name, call, codes, module))
+
+    def _refusal(self, name: str) -> Call:
+        def refuse(*_args: object, **_kwargs: object) -> Result:
+            self._sim.not_simulated(name, "the simulated device does not know this call")
+            return (NOT_SUPPORTED,)
+
+        return refuse
+
+
+def _typed(name: str, call: Call, codes: Any, module: ModuleType) -> Callable[..., Result]:
+    """`call` with cuda-bindings' conventions: an enum for the code, its own types for handles, None after an error."""
+
+    def simulated(*args: Any, **kwargs: Any) -> Result:
+        code, *values = call(*args, **kwargs)
+        if code != cuda.SUCCESS:
+            return (codes(code), *(None for _ in values))
+        return (codes(0), *(_value(module, value) for value in values))
+
+    simulated.__name__ = simulated.__qualname__ = name
+    return simulated
+
+
+def _value(module: ModuleType, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_value(module, part) for part in value]
+    if not isinstance(value, Typed):
+        return value
+    name = value.runtime if module.__name__.endswith("runtime") else value.driver
+    if not name:
+        return value.value
+    kind = getattr(module, name)
+    if value.value is None:
+        return kind()
+    return kind(value.value) if hasattr(kind, "__members__") else kind(init_value=value.value)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Replaces the functions right after the target has imported one of the modules."""
+
+    def __init__(self, surface: BindingsSurface) -> None:
+        self._surface = surface
+        self._busy = False
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname not in NAMES or self._busy:
+            return None
+        self._busy = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._busy = False
+        if spec is None or spec.loader is None:
+            return spec
+        execute, surface = spec.loader.exec_module, self._surface
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            surface.replace_in(module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def put_under_bindings(sim: Simulation) -> None:
+    """Simulate cuda-bindings, now if it is imported already, else when it is."""
+    surface = BindingsSurface(sim)
+    for name in NAMES:
+        if (module := sys.modules.get(name)) is not None:
+            surface.replace_in(module)
+    sys.meta_path.insert(0, _Finder(surface))

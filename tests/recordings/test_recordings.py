@@ -1,0 +1,52 @@
+"""Every trace that was recorded on a GPU gives the finding that its script's header demands, on any machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cudagraph_doctor.engine.run import diagnose
+from cudagraph_doctor.findings import Severity
+
+TRACES = Path(__file__).parents[2] / "fixtures" / "traces"
+
+
+def recordings():
+    for index in sorted(TRACES.glob("*/expected.json")):
+        for name, truth in json.loads(index.read_text(encoding="utf-8")).items():
+            yield pytest.param(index.parent / f"{name}.jsonl.gz", truth, id=f"{index.parent.name}-{name}")
+
+
+@pytest.mark.parametrize(("trace", "truth"), list(recordings()))
+def test_recorded_trace_gives_its_finding(trace, truth):
+    report = diagnose([trace])
+    assert [checker for checker in report.checkers if checker.state == "failed"] == []
+    loud = [f for f in report.findings if f.level is not Severity.NOTE or truth["level"] == "note"]
+    if not truth["rules"]:
+        assert [(f.rule.id, f.message) for f in loud] == []
+        return
+    assert loud, truth["expect"]
+    first = loud[0]
+    assert first.rule.id in truth["rules"], first.message
+    if truth["places"]:
+        assert first.location is not None
+        assert [Path(first.location.file).name, first.location.line] in truth["places"]
+    others = [f for f in loud[1:] if f.level is Severity.ERROR and f.rule.id not in truth["rules"]]
+    assert [(f.rule.id, f.message) for f in others] == []
+
+
+def test_every_rule_of_the_block_has_a_recording_that_fires_it():
+    fired = {rule for index in TRACES.glob("python/expected.json") for truth in json.loads(index.read_text()).values() for rule in truth["rules"]}
+    assert {f"CGD{number}" for number in range(101, 119)} <= fired
+
+
+def test_recordings_name_no_machine():
+    import gzip
+
+    for trace in TRACES.glob("*/*.jsonl.gz"):
+        with gzip.open(trace, "rt", encoding="utf-8") as file:
+            header = json.loads(file.readline())
+        assert not header.get("host")
+        assert "config" not in header or header["config"] == {}
