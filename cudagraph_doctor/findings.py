@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 
 class Severity(enum.Enum):
@@ -20,7 +22,7 @@ class Severity(enum.Enum):
 
 
 class Confidence(enum.Enum):
-    """`proven`: the evidence excludes other causes. `likely` and `possible` lie below; the gate counts the first two."""
+    """`proven`: evidence excludes other causes. `likely` and `possible` lie below; the gate counts the first two."""
 
     PROVEN = "proven"
     LIKELY = "likely"
@@ -64,8 +66,7 @@ class Location:
         return replace(self, note=note)
 
 
-@dataclass(frozen=True)
-class Consequence:
+class Consequence(Struct, frozen=True):
     """Something that failed because of the finding's cause: shown under it, never on its own."""
 
     message: str
@@ -74,8 +75,7 @@ class Consequence:
     location: Location | None = None
 
 
-@dataclass(frozen=True)
-class Fix:
+class Fix(Struct, frozen=True):
     """Changed code: `replacement` takes the place of lines `start` to `end` (inclusive, from 1) of `file`."""
 
     file: str
@@ -86,8 +86,7 @@ class Fix:
     """Id of the source record with the text that is replaced."""
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One rule of the catalogue, with the text that `explain`, SARIF and the docs show.
 
     `text` is Markdown with the headings `What it detects`, `Why it breaks`, `Bad`, `Good`, `Evidence needed`,
@@ -130,8 +129,7 @@ class Rule:
         )
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """What happened, where, why, what to change, how sure we are."""
 
     rule: Rule
@@ -173,8 +171,7 @@ class Finding:
             raise ValueError(msg)
 
 
-@dataclass(frozen=True)
-class RuleState:
+class RuleState(Struct, frozen=True):
     """Whether a rule was decided. "Not checked" is never shown as "clean"."""
 
     rule: str
@@ -183,12 +180,11 @@ class RuleState:
     """Why it was not checked."""
 
 
-@dataclass(frozen=True)
-class CheckerState:
+class CheckerState(Struct, frozen=True):
     """What became of a checker: it ran, was skipped (why), or failed (with our own error's text)."""
 
     name: str
     state: str
     """`ran`, `skipped` or `failed`."""
     reason: str | None = None
-    rules: tuple[RuleState, ...] = field(default=())
+    rules: tuple[RuleState, ...] = ()

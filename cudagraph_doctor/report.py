@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from cudagraph_doctor.findings import CheckerState, Finding, Location
 
 
-@dataclass(frozen=True)
-class Exit:
+class Exit(Struct, frozen=True):
     """How a process ended. All None: it is still running, or nobody saw it end."""
 
     returncode: int | None = None
@@ -28,8 +28,7 @@ class Exit:
         return bool(self.signal) or bool(self.returncode)
 
 
-@dataclass(frozen=True)
-class EvidenceSpan:
+class EvidenceSpan(Struct, frozen=True):
     """One level of evidence and when it was on; times are seconds from the start of the process."""
 
     level: str
@@ -38,8 +37,7 @@ class EvidenceSpan:
     why: str | None = None
 
 
-@dataclass(frozen=True)
-class ProcessInfo:
+class ProcessInfo(Struct, frozen=True):
     """One process of the run."""
 
     id: int
@@ -52,12 +50,11 @@ class ProcessInfo:
     rank: int | None = None
     trace: str = ""
     """Name of the trace file."""
-    sources: dict[int, str] = field(default_factory=dict, repr=False)
+    sources: dict[int, str] = field(default_factory=dict)
     """Text of each recorded source file, by the id that locations carry."""
 
 
-@dataclass(frozen=True)
-class DeviceInfo:
+class DeviceInfo(Struct, frozen=True):
     """The device the target ran on."""
 
     backend: str
@@ -69,8 +66,7 @@ class DeviceInfo:
     torch: str | None = None
 
 
-@dataclass(frozen=True)
-class CaptureInfo:
+class CaptureInfo(Struct, frozen=True):
     """One stream capture of the run."""
 
     id: int
@@ -83,8 +79,7 @@ class CaptureInfo:
     key: str | None = None
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """Something that could not be seen, with the reason."""
 
     what: str
@@ -94,8 +89,7 @@ class Limit:
     """It makes the whole diagnosis incomplete (exit code 4): a damaged trace, lost records, a region not simulated."""
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Struct, frozen=True):
     """The whole result of a diagnosis. Findings are ordered by confidence, then level, then time."""
 
     argv: tuple[str, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import os
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cudagraph_doctor import __version__
 from cudagraph_doctor.cli.standard_output import silence_standard_output
 from cudagraph_doctor.errors import DoctorError
 
@@ -26,6 +28,9 @@ COMMANDS = {
     "env": "Say what can be checked on this machine, and what to do about the rest.",
 }
 """Every command with its help, here so that `--help` imports none of them."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What a standard output that takes no more says; any other error of the system that escapes is a bug."""
 
 
 class LazyGroup(click.Group):
@@ -60,7 +65,10 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. A reader that has seen enough (`head`, `less`) is no error; click would exit with 1."""
         try:
-            return super().invoke(ctx)
+            result = super().invoke(ctx)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            return result
         except BrokenPipeError:
             silence_standard_output()
             return 0
@@ -73,7 +81,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="cudagraph-doctor", message="cudagraph-doctor %(version)s")
+@click.version_option(__version__, message="cudagraph-doctor %(version)s")
 def cli() -> None:
     """Find out what breaks a CUDA graph capture, what the graph is missing, and at which line."""
 
@@ -100,13 +108,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(error.format_message(), hint, 2)
     except click.Abort:
         return _say("interrupted", None, 130)
+    except OSError as error:
+        if error.errno not in _FULL or error.filename is not None:
+            raise
+        silence_standard_output()
+        return _say(f"cannot write to standard output: {error.strerror}", "Give it a place with room", 2)
     return int(result or 0)
 
 
 def _say(message: str, hint: str | None, code: int) -> int:
     line = " ".join(message.split())
     if hint:
-        line = f"{line.rstrip('.')}. {hint}"
+        line = f"{line.rstrip('.')}. {hint if hint.startswith('cudagraph-doctor') else hint[0].upper() + hint[1:]}"
     click.echo(f"cudagraph-doctor: {_printable(line)}", err=True)
     return code
 

@@ -6,13 +6,13 @@ when the package is installed; from a source checkout the same entry points are 
 
 from __future__ import annotations
 
-import inspect
-from dataclasses import dataclass
-from importlib import metadata
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from cudagraph_doctor import __version__
 from cudagraph_doctor.api import Checker
+from cudagraph_doctor.engine.entry_points import EntryPoint, entry_points
 from cudagraph_doctor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,17 +24,16 @@ GROUP = "cudagraph_doctor.checkers"
 PACKAGE = "cudagraph-doctor"
 
 BUILTIN = (
-    metadata.EntryPoint("capture_status", "cudagraph_doctor.checkers.capture_status:CaptureStatus", GROUP),
-    metadata.EntryPoint("module_loading", "cudagraph_doctor.checkers.module_loading:ModuleLoading", GROUP),
+    EntryPoint("capture_status", "cudagraph_doctor.checkers.capture_status:CaptureStatus"),
+    EntryPoint("module_loading", "cudagraph_doctor.checkers.module_loading:ModuleLoading"),
 )
 """Our own entry points, as pyproject.toml declares them (a test holds the two together)."""
 
 
-@dataclass(frozen=True)
-class Plugin:
+class Plugin(Struct, frozen=True):
     """A checker that was found, not loaded."""
 
-    entry_point: metadata.EntryPoint
+    entry_point: EntryPoint
     package: str
     version: str
 
@@ -44,8 +43,7 @@ class Plugin:
         return f"{self.package} {self.version} ({self.entry_point.name})"
 
 
-@dataclass(frozen=True)
-class LoadedChecker:
+class LoadedChecker(Struct, frozen=True):
     """A checker, ready to run, with the package it came from."""
 
     checker: Checker
@@ -78,11 +76,8 @@ class BrokenPluginError(UsageError):
 def find() -> list[Plugin]:
     """Every checker that is installed, ours first, then by package and name."""
     found: dict[tuple[str, str], Plugin] = {}
-    for entry_point in metadata.entry_points(group=GROUP):
-        package = entry_point.dist.name if entry_point.dist is not None else "unknown package"
-        version = entry_point.dist.version if entry_point.dist is not None else "?"
-        if package.replace("_", "-") == PACKAGE:
-            continue  # below: metadata of an editable install may be older than its source
+    # Ours come from above: the metadata of an editable install may be older than its source.
+    for entry_point, package, version in entry_points(GROUP, but=PACKAGE):
         found.setdefault((package, entry_point.name), Plugin(entry_point, package, version))
     ours = [Plugin(entry_point, PACKAGE, __version__) for entry_point in BUILTIN]
     return ours + [found[key] for key in sorted(found)]
@@ -110,7 +105,7 @@ def _load(plugin: Plugin) -> LoadedChecker:
         target = plugin.entry_point.load()
     except Exception as error:
         raise BrokenPluginError(plugin, f"{type(error).__name__}: {_first_line(error)}") from error
-    if not (inspect.isclass(target) and issubclass(target, Checker)):
+    if not (isinstance(target, type) and issubclass(target, Checker)):
         raise BrokenPluginError(plugin, f"{plugin.entry_point.value} is not a subclass of cudagraph_doctor.api.Checker")
     try:
         checker = target()

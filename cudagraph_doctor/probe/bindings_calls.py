@@ -151,6 +151,8 @@ class Calls:
         fields["op"] = windows.operators.get(get_ident(), 0)
         fields["stack"] = context.stack()
         q = context.write("call", **fields) if HANGS in spec.flags else 0
+        if "StreamDestroy" in api and window is not None and window.stream == fields.get("stream"):
+            windows.leave(window)  # nobody may ask about that handle any more
         return Told(fields, window, q)
 
     def _after(self, told: Told | None, result: Any, error: BaseException | None) -> None:

@@ -296,4 +296,3 @@ class BindingCaptures:
             windows.tell(changed, told, "call")
         elif code:
             windows.failed(window, told)
-

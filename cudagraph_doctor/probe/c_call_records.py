@@ -113,4 +113,3 @@ def without_ours(error: BaseException, ours: str) -> None:
         if inner is not None and inner.tb_frame.f_code.co_filename.endswith(DISPATCHED):
             inner = inner.tb_next
     outer.tb_next = inner
-

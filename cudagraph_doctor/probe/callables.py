@@ -48,6 +48,11 @@ class Watched:
         """Types of the keys of `functions`: hashing one of these runs no code of the target."""
         self._types: dict[type, int] = {}
 
+    def is_c_function(self, function: Any) -> bool:
+        """Whether this is a C function, or one of Python's own classes: reading its name runs no code of the target."""
+        kind = type(function)
+        return kind is type or bool(self._types.get(kind) or _sort(kind))
+
     def __call__(self, function: Any) -> bool:
         """Whether a call of this object may have touched CUDA."""
         kind = type(function)

@@ -82,11 +82,16 @@ def type_name(kind: type) -> str:
     return str(name) if module == "builtins" or not isinstance(module, str) else f"{module}.{name}"
 
 
+def is_plain(error: BaseException) -> bool:
+    """Whether all arguments of an exception are plain values."""
+    return all(type(arg) in _PLAIN for arg in error.args)
+
+
 def message_of(error: BaseException) -> str:
     """The exception's text, at most 2,000 characters; a stand-in where reading it would run code of the target."""
     kind = type(error)
     args = error.args
-    if kind.__str__ in _INTERPRETERS and all(type(arg) in _PLAIN for arg in args):
+    if kind.__str__ in _INTERPRETERS and is_plain(error):
         return str(error)[:MESSAGE_LIMIT]
     shown = (str(arg) if type(arg) in _PLAIN else f"<{type_name(type(arg))}>" for arg in args)
     return " ".join(shown)[:MESSAGE_LIMIT]

@@ -38,8 +38,8 @@ def _make(torch: Any) -> Any:
             self.live = True
             self._before = operators.before
             self._after = operators.after
-            self._windows = operators.windows
-            self._is_composite = operators.is_composite
+            self._facts = operators.known
+            self._learn = operators.learn
 
         @classmethod
         def is_infra_mode(cls) -> bool:
@@ -62,18 +62,18 @@ def _make(torch: Any) -> Any:
             kwargs = kwargs or {}
             if not self.live:
                 return func(*args, **kwargs)
-            if self._is_composite(func, types) and not stack_length():
+            facts = self._facts.get(func) or self._learn(func)
+            if facts is None:
+                return func(*args, **kwargs)
+            if facts.composite and not types and not stack_length():
                 # Under inference_mode an operator that is made of others arrives whole. Its parts are what runs: let
                 # them come one by one, by the very kernel that the dispatcher would call. Not beside other modes,
                 # which would see the parts as well.
                 with self:
                     return func._op_dk(composite, *args, **kwargs)
             callback = without_dynamo(None)
-            windows = self._windows
             try:
-                windows.pause()
-                running = self._before(func, args, kwargs)
-                windows.resume()
+                running = self._before(facts, args, kwargs)
                 if running is None:
                     return func(*args, **kwargs)
                 try:
@@ -81,9 +81,7 @@ def _make(torch: Any) -> Any:
                 except BaseException as error:
                     self._after(running, None, error)
                     raise
-                windows.pause()
                 self._after(running, results, None)
-                windows.resume()
                 return results
             finally:
                 without_dynamo(callback)

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 
+from cudagraph_doctor.probe.cuda_codes import code_of, is_plain, message_of
 from cudagraph_doctor.probe.guard import guard
 
 TYPE_CHECKING = False
@@ -181,19 +182,25 @@ def _all(error: BaseException) -> Iterator[BaseException]:
 def _link(error: BaseException, how: str, context: Context | None) -> dict[str, Any]:
     kind = type(error)
     module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-    link: dict[str, Any] = {"type": module + kind.__qualname__, "message": told(error), "how": how}
+    message = told(error)
+    link: dict[str, Any] = {"type": module + kind.__qualname__, "message": message, "how": how}
     stacks = context.stacks if context is not None else None
     if stacks is not None and error.__traceback__ is not None:
         with contextlib.suppress(Exception):  # an exception without its stack is better than none
             link["stack"] = stacks.from_traceback(error.__traceback__)
-    code = getattr(error, "error_code", None)  # torch.AcceleratorError
-    if isinstance(code, int):
-        link["code"] = int(code)
+    code = code_of(error, message)
+    if code:
+        link["code"] = code
     return link
 
 
 def told(error: BaseException) -> str:
-    """The exception's text, at most 2,000 characters. Its `__str__` may be the target's code and may raise."""
+    """The exception's text, at most 2,000 characters. Its `__str__` may be the target's code and may raise.
+
+    An argument that is no plain value is not formatted: a tensor's `repr` waits for the GPU and breaks a capture.
+    """
+    if not is_plain(error):
+        return message_of(error)
     try:
         return str(error)[:MESSAGE_LIMIT]
     except Exception:

@@ -114,7 +114,8 @@ class MonitoringWatch:
     def _raised_in_c(self, code: CodeType, offset: int, function: Any, first: Any) -> None:
         if inside():
             return
-        self._raising[get_ident()] = function
+        if self._records.watched.is_c_function(function):
+            self._raising[get_ident()] = function
         if self._records.watched(function) or (type(first) in _tensor_types() and _reads(function)):
             self._records.returned(function)
 

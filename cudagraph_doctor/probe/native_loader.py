@@ -38,7 +38,7 @@ REASONS = {
 """Why `Library.arm` failed: numbers of ours (subscribe.c), and CUptiResult."""
 
 
-class Unloadable(Exception):
+class UnloadableError(Exception):
     """The C probe cannot be used here; the text says why."""
 
 
@@ -74,40 +74,46 @@ class Library:
     """The C probe, opened.
 
     Raises:
-        Unloadable: it was not built, or cannot be opened.
+        UnloadableError: it was not built, or cannot be opened.
     """
 
     def __init__(self, path: str = LIBRARY) -> None:
         if not os.path.exists(path):
-            raise Unloadable("the native probe was not built: no C compiler was there when the package was installed")
+            raise UnloadableError(
+                "the native probe was not built: no C compiler was there when the package was installed"
+            )
         try:
             # PyDLL keeps the GIL: right for calls of some 100 ns that wait for nobody. CDLL lets go of it: right for
             # those that call CUPTI, whose locks a thread may hold that waits for the GIL.
             self.quick = ctypes.PyDLL(path)
             self.slow = ctypes.CDLL(path)
         except OSError as error:
-            raise Unloadable(f"the native probe cannot be opened: {error}") from None
+            raise UnloadableError(f"the native probe cannot be opened: {error}") from None
         self.quick.cgd_draw.restype = ctypes.c_uint64
         self.quick.cgd_draw.argtypes = ()
         self.quick.cgd_announce.restype = None
         self.quick.cgd_announce.argtypes = (ctypes.c_int, ctypes.c_int64)
+        self.quick.cgd_operator.restype = None
+        self.quick.cgd_operator.argtypes = (ctypes.c_uint64, ctypes.c_int64)
         self.quick.cgd_use_trace.restype = None
         self.quick.cgd_use_trace.argtypes = (ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64)
         self.slow.cgd_take_paths.restype = ctypes.c_size_t
         self.slow.cgd_take_paths.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
         self.slow.cgd_arm.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
         if self.quick.cgd_abi() != ABI:
-            raise Unloadable("the native probe was built for another version of this package")
+            raise UnloadableError("the native probe was built for another version of this package")
         self._kept: list[Any] = []
 
-    def configure(self, context: Context, cupti: Mapped, driver: Mapped, libraries: list[Mapped]) -> tuple[int, int, int]:
+    def configure(
+        self, context: Context, cupti: Mapped, driver: Mapped, libraries: list[Mapped]
+    ) -> tuple[int, int, int]:
         """Hands over what the callbacks need, before `arm`; returns what `trace_of` gave.
 
         Raises:
-            Unloadable: it refuses.
+            UnloadableError: it refuses.
             OSError: a file cannot be made.
         """
-        configuration = Configuration(size=ctypes.sizeof(Configuration), deep=bool(context.config.get("deep")))
+        configuration = Configuration(size=ctypes.sizeof(Configuration), deep=int(bool(context.config.get("deep"))) | (2 if os.environ.get("CGD_TRIAL") else 0))
         trace = trace_of(context)
         configuration.trace_fd, configuration.trace_dev, configuration.trace_ino = trace
         number, fd = _stack_signal()
@@ -126,7 +132,7 @@ class Library:
             place.begin, place.end = library.begin, library.end
         self._kept += [configuration, head]
         if self.slow.cgd_configure(ctypes.byref(configuration)) != 0:
-            raise Unloadable(REASONS[-4])
+            raise UnloadableError(REASONS[-4])
         context.writer.sequence.share(context.slots.head, self.quick.cgd_draw)
         return trace
 
@@ -165,8 +171,9 @@ def trace_of(context: Context) -> tuple[int, int, int]:
 
 
 def _stack_signal() -> tuple[int, int]:
-    """(real-time signal on which faulthandler writes the receiving thread's stack, memory file it writes to); (0, -1)
-    where there is none. A signal that nobody handles is taken, so that none of the target's is lost.
+    """(real-time signal on which faulthandler writes a thread's stack, memory file it writes to); (0, -1) without one.
+
+    A signal that nobody handles is taken, so that none of the target's is lost.
     """
     import faulthandler
     import fcntl

@@ -92,7 +92,8 @@ class EventIdentity:
             if not name.startswith(OURS) and not name.endswith(_TORCH_STREAMS):
                 break
             frame = frame.f_back
-        self.place = (frame.f_code, frame.f_lasti, frame.f_globals.get("__name__", ""))
+        module = dict.get(frame.f_globals, "__name__")
+        self.place = (frame.f_code, frame.f_lasti, module if type(module) is str else "")
         self.raw = stream if stream is None or type(stream) is int else getattr(stream, "cuda_stream", None)
         self.stream, self.cap, self.pending = 0, 0, True
 
@@ -157,7 +158,8 @@ class Events:
 
     def is_handle_of(self, handle: int, event: EventIdentity) -> None:
         """Another part of the recorder knows this event by its object: both speak of one."""
-        self._handles[handle] = event
+        if handle:
+            self._handles[handle] = event
 
     def forget(self, number: int) -> None:
         """The event of this id was destroyed."""

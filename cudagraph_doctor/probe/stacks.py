@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DEPTH = 128
 """Frames kept; the outer ones are left out and counted."""
-_MOST_DISTINCT = 200_000
+_MOST_DISTINCT = 20_000
 """Entries of the table after which it is emptied: a generator of ever new code must not fill the target's memory."""
 
 
@@ -94,9 +94,8 @@ class Stacks:
     # ── the parts ───────────────────────────────────────────────────────────────────────────────
     def _intern(self, whole: tuple[int, ...], frame: FrameType | None) -> int:
         if len(self._known) > _MOST_DISTINCT:
-            self._known.clear()
-            self._positions.clear()
-            self._held.clear()
+            for table in (self._known, self._positions, self._interned, self._held):
+                table.clear()
         places = []
         while frame is not None:
             places.append((frame.f_code, frame.f_lasti, _module_of(frame)))
@@ -155,5 +154,5 @@ class Stacks:
 
 
 def _module_of(frame: FrameType) -> str:
-    name = frame.f_globals.get("__name__")
+    name = dict.get(frame.f_globals, "__name__")  # the globals of `exec` may be of a class of the target's
     return name if type(name) is str else ""

@@ -15,19 +15,23 @@ VALUE_LIMIT = 200
 TENSOR_LIMIT = 64
 """Tensors told of one operator (foreach and concatenation take hundreds)."""
 _DEPTH = 3
+_PLACES = tuple(str(position) for position in range(256))
+"""Positions of arguments as records name them; Python allows no operator of torch that many."""
 _IMAGINARY = frozenset({"FakeTensor", "FunctionalTensor", "FakeScriptObject", "ProxyTensor"})
 
 
 class Summary:
     """The tensors and plain values among the arguments, or the results, of one operator."""
 
-    __slots__ = ("device", "imaginary", "tensors", "values")
+    __slots__ = ("device", "host", "imaginary", "tensors", "values")
 
     def __init__(self) -> None:
         self.tensors: list[dict[str, Any]] = []
         self.values: list[tuple[str, str]] = []
         self.device: int | None = None
         """Index of the first CUDA device among tensors and `device` arguments; -1 for "the current one"."""
+        self.host = False
+        """A tensor lies in host memory."""
         self.imaginary = False
         """An argument stands for no memory: the operator is traced, not run."""
 
@@ -44,7 +48,8 @@ class Summaries:
         self._tensor = torch.Tensor
         self._device_type = torch.device
         self._named = (torch.dtype, torch.layout, torch.memory_format)
-        self._address = getattr(torch._C, "_data_address", None)  # does not materialise a copy-on-write storage
+        # The first does not materialise a copy-on-write storage; torch has it since 2.1.
+        self._address = getattr(torch._C, "_data_address", None) or (lambda tensor: tensor.untyped_storage().data_ptr())
         self._functional = getattr(torch, "_is_functional_tensor", None)
         self._pinned = pinned
         self._dtypes: dict[Any, str] = {}
@@ -53,11 +58,16 @@ class Summaries:
     def of_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any], written: frozenset[str]) -> Summary:
         """Summary of the arguments of an operator."""
         summary = Summary()
+        plain = self._tensor
         for position, value in enumerate(args):
-            self._add(summary, str(position), value, written, 0)
+            if type(value) is plain:
+                self._add_tensor(summary, _PLACES[position], value, plain, written)
+            elif value is not None:
+                self._add(summary, _PLACES[position], value, written, 0)
         for name, value in kwargs.items():
-            self._add(summary, name, value, written, 0)
-        if summary.device is not None:
+            if value is not None:
+                self._add(summary, name, value, written, 0)
+        if summary.device is not None and summary.host:
             self._add_pinned(summary)
         return summary
 
@@ -74,10 +84,7 @@ class Summaries:
     def _add(self, summary: Summary, place: str, value: Any, written: frozenset[str], depth: int) -> None:
         kind = type(value)
         if isinstance(value, self._tensor):
-            try:
-                self._add_tensor(summary, place, value, kind, written)
-            except Exception:
-                return  # a tensor of a kind that does not tell its shape or place (nested, a subclass's own)
+            self._add_tensor(summary, place, value, kind, written)
         elif value is None:
             return
         elif kind in {list, tuple}:
@@ -107,34 +114,35 @@ class Summaries:
         if kind.__name__ in _IMAGINARY or (self._functional is not None and self._functional(tensor)):
             summary.imaginary = True
             return
-        local = getattr(tensor, "_local_tensor", None) if kind.__name__ == "DTensor" else None
-        if isinstance(local, self._tensor):
-            tensor = local
+        if kind.__name__ == "DTensor" and isinstance(getattr(tensor, "_local_tensor", None), self._tensor):
+            tensor = tensor._local_tensor
         device = tensor.device
-        if device.type == "cuda" and (summary.device is None or summary.device < 0):
+        where = self._devices.get(device)
+        if where is None:
+            where = self._devices[device] = str(device)
+        if where == "cpu":
+            summary.host = True
+        elif device.type == "cuda" and (summary.device is None or summary.device < 0):
             summary.device = device.index
         if len(summary.tensors) >= TENSOR_LIMIT:
             return
-        address, size, offset = self._storage(tensor)
-        told: dict[str, Any] = {"at": place, "ptr": hex(address), "size": size, "dev": self._device(device)}
-        told["dtype"] = self._dtype(tensor.dtype)
-        told["shape"] = [length if type(length) is int else -1 for length in tensor.shape]
+        try:
+            told: dict[str, Any] = {
+                "at": place,
+                "ptr": hex(self._address(tensor)),
+                "size": tensor.untyped_storage().nbytes(),
+                "dev": where,
+                "dtype": self._dtypes.get(tensor.dtype) or self._dtype(tensor.dtype),
+                "shape": [length if type(length) is int else -1 for length in tensor.shape],
+            }
+            offset = tensor.storage_offset()
+        except Exception:  # no storage, or no shape, that it would tell (sparse, nested, a wrapper of others)
+            told, offset = {"at": place, "ptr": "0x0", "size": 0, "dev": where}, 0
         if offset:
-            told["offset"] = offset
+            told["offset"] = offset * tensor.element_size()
         if place in written or "*" in written:
             told["written"] = True
         summary.tensors.append(told)
-
-    def _storage(self, tensor: Any) -> tuple[int, int, int]:
-        """(address, bytes, offset in bytes) of a tensor's storage; zeros where it has none (sparse, wrapper)."""
-        try:
-            storage = tensor.untyped_storage()
-            offset = tensor.storage_offset() * tensor.element_size()
-            size = storage.nbytes()
-            address = self._address(tensor) if self._address is not None else storage.data_ptr()
-            return int(address), int(size), int(offset)
-        except Exception:
-            return 0, 0, 0
 
     def _add_pinned(self, summary: Summary) -> None:
         """Whether each CPU tensor beside a CUDA one is page-locked: what a copy between them depends on."""
@@ -146,10 +154,4 @@ class Summaries:
         known = self._dtypes.get(value)
         if known is None:
             known = self._dtypes[value] = str(value).removeprefix("torch.")
-        return known
-
-    def _device(self, value: Any) -> str:
-        known = self._devices.get(value)
-        if known is None:
-            known = self._devices[value] = str(value)
         return known

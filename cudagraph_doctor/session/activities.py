@@ -31,15 +31,18 @@ class Activities:
     def intend(self, record: Intention) -> Activity:
         """An intention: what follows on this thread runs inside it until its outcome."""
         stack = self._open[record.tid]
-        if record.__struct_config__.tag in _GRAPH_KINDS:
-            # These never nest: one that is still open on this thread came back, and its outcome was lost.
-            for index, open_one in enumerate(stack):
-                if open_one.kind in _GRAPH_KINDS:
-                    del stack[index:]
-                    break
-        activity = self._new(record, op=0)
+        activity = self._by_q[record.q] = Activity(record, inside=stack[-1] if stack else None)
         stack.append(activity)
         return activity
+
+    def intend_graph(self, record: Intention) -> Activity:
+        """An intention on graphs. They never nest: one still open on this thread came back, its outcome was lost."""
+        stack = self._open[record.tid]
+        for index, open_one in enumerate(stack):
+            if open_one.kind in _GRAPH_KINDS:
+                del stack[index:]
+                break
+        return self.intend(record)
 
     def complete(self, record: Intention) -> Activity:
         """A record that carries its own outcome."""
@@ -53,11 +56,14 @@ class Activities:
         if activity is None or activity.outcome is not None:
             return None
         activity.outcome = outcome
-        stack = self._open[activity.tid]
-        if activity in stack:
+        tid = activity.record.tid
+        stack = self._open[tid]
+        if stack and stack[-1] is activity:
+            del stack[-1]
+        elif activity in stack:
             # Whatever was intended inside it and has no outcome came back too: its outcome was lost.
             del stack[stack.index(activity) :]
-        self._recent[activity.tid].append(activity)
+        self._recent[tid].append(activity)
         return activity
 
     def python_call(self, record: events.PyCall) -> Activity:

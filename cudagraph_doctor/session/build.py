@@ -13,8 +13,10 @@ from cudagraph_doctor.session.captures import Captures
 from cudagraph_doctor.session.ending import evidence_spans, exit_of
 from cudagraph_doctor.session.graphs import Graphs
 from cudagraph_doctor.session.handles import Handles
+from cudagraph_doctor.session.libraries import Libraries
 from cudagraph_doctor.session.model import Session
 from cudagraph_doctor.session.regions import link_retries
+from cudagraph_doctor.session.shared_values import SharedValues
 from cudagraph_doctor.session.streams import Streams
 from cudagraph_doctor.trace import events
 from cudagraph_doctor.trace.reader import TraceReader
@@ -42,8 +44,10 @@ def build(path: Path, *, own: tuple[str, ...] = (), first_index: int = 0) -> lis
             if isinstance(record, events.Header):
                 builder = SessionBuilder(record, index=first_index + len(builders), own=own, trace=path.name)
                 builders.append(builder)
-                feed = builder.feed
-            feed(record)
+                handlers = builder.handlers
+            handler = handlers.get(type(record))
+            if handler is not None:
+                handler(record)
         for builder, damage in zip(builders, reader.damage, strict=True):
             builder.session.damaged, builder.session.torn_end = damage.lines, damage.at_end
         return [builder.finish() for builder in builders]
@@ -82,11 +86,13 @@ class SessionBuilder:
         self._captures = Captures(self.session, self._streams)
         self._graphs = Graphs(self.session, self._captures)
         self._handles = Handles(self.session)
+        self._libraries = Libraries(self.session)
+        self._shared = SharedValues()
         self._seals: list[events.Seal] = []
         self._levels: list[events.EvidenceLevel] = []
         session = self.session
-        self._handlers: dict[type, Callable[..., None]] = {
-            events.Op: self._intention,
+        self.handlers: dict[type, Callable[..., None]] = {
+            events.Op: self._op,
             events.Call: self._call,
             events.PyCall: self._pycall,
             events.Outcome: self._outcome,
@@ -103,6 +109,7 @@ class SessionBuilder:
             events.Thread: lambda r: session.threads.__setitem__(r.tid, r),
             events.Stream: self._handles.stream,
             events.Event: self._handles.event,
+            events.Library: self._libraries.library,
             events.Module: session.modules.append,
             events.ExceptionRecord: self._exception,
             events.State: self._state,
@@ -119,7 +126,7 @@ class SessionBuilder:
 
     def feed(self, record: AnyRecord) -> None:
         """Takes the next record."""
-        handler = self._handlers.get(type(record))
+        handler = self.handlers.get(type(record))
         if handler is not None:
             handler(record)
 
@@ -130,6 +137,7 @@ class SessionBuilder:
         session.seal = self._seals[-1] if self._seals else None
         session.evidence = evidence_spans(session.header, self._levels)
         session.unreturned = self._activities.unreturned()
+        self._libraries.finish()
         self._captures.finish(running=session.exit.running)
         self._graphs.finish()
         link_retries(session)
@@ -137,14 +145,19 @@ class SessionBuilder:
 
     # ── activities ───────────────────────────────────────────────────────────────────────────
 
-    def _intention(self, record: events.Op | events.Call) -> None:
+    def _op(self, record: events.Op) -> None:
+        self._shared.share_name(record)
+        if record.tensors:
+            self._shared.share_tensors(record)
         self._place(self._activities.intend(record))
 
     def _call(self, record: events.Call) -> None:
         if record.handle or record.event_handle:
             record = self._handles.resolve(record)
+        if record.returns:
+            record = self._libraries.resolve(record)
         if record.code is None and record.exc is None:
-            self._intention(record)
+            self._place(self._activities.intend(record))
             return
         activity = self._activities.complete(record)
         self._place(activity)
@@ -162,34 +175,38 @@ class SessionBuilder:
         activity = self._activities.finish(record)
         if activity is None:
             return
+        if record.tensors:
+            self._shared.share_tensors(record)
         self._streams.see(activity)
-        kind = activity.kind
-        if kind in ("capture", "capture-end"):
+        intention = activity.record
+        if isinstance(intention, events.Op):
+            return  # most are
+        if isinstance(intention, (events.Capture, events.CaptureEnd)):
             self._captures.outcome(activity, record)
             if not self._captures.any_open:
                 self._activities.forget()
-        elif kind == "replay":
-            self._graphs.came_back(activity.record, record)  # type: ignore[arg-type]
+        elif isinstance(intention, events.Replay):
+            self._graphs.came_back(intention, record)
 
     def _capture(self, record: events.Capture) -> None:
         record = self._handles.resolve(record) if record.handle else record
-        self._captures.begin(self._activities.intend(record))
+        self._captures.begin(self._activities.intend_graph(record))
 
     def _capture_end(self, record: events.CaptureEnd) -> None:
         record = self._handles.resolve(record) if record.handle else record
-        self._captures.end(self._activities.intend(record))
+        self._captures.end(self._activities.intend_graph(record))
 
     def _exec(self, record: events.Exec) -> None:
         self._graphs.exec(record)
         if record.code is None:
-            self._activities.intend(record)
+            self._activities.intend_graph(record)
 
     def _replay(self, record: events.Replay) -> None:
         record = self._graphs.replay(record)
         if record.total and record.done is not None and record.done < record.count:
-            self._activities.intend(record)  # one was begun and never came back
+            self._activities.intend_graph(record)  # one was begun and never came back
         elif not record.total and record.code is None and record.exc is None and record.done is None:
-            self._activities.intend(record)
+            self._activities.intend_graph(record)
 
     # ── the rest ─────────────────────────────────────────────────────────────────────────────
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from cudagraph_doctor._wire import STATUS_INVALIDATED, STATUS_NONE
@@ -96,9 +97,9 @@ class Captures:
 
     def see(self, activity: Activity) -> bool:
         """Puts an activity into every open window; False if there is none."""
-        cap = activity.cap
-        if cap and cap not in self._by_id and activity.kind == "op":
-            self._backfill(activity.record, cap, activity.stream)
+        record = activity.record
+        if type(record) is events.Op and record.cap and record.cap not in self._by_id:
+            self._backfill(record, record.cap, record.stream)
         for state in self._open:
             state.activities.append(activity)
         return bool(self._open)
@@ -114,7 +115,7 @@ class Captures:
         for state in list(self._open):
             self._close(state, running=running)
         for state in self._session.captures:
-            state.activities.sort(key=lambda a: a.q)
+            state.activities.sort(key=attrgetter("record.q"))
             state.change = find_change(state, self._looks.get(state.id, ()))
 
     def _add(self, state: CaptureState) -> None:

@@ -42,8 +42,9 @@ def find_change(state: CaptureState, looks: Iterable[events.CaptureStatus]) -> C
     """The change of a capture, from its activities and from the looks at its status; None: it was never invalidated."""
     looks = [look for look in looks if look.before == STATUS_ACTIVE and look.after == STATUS_INVALIDATED]
     named = {look.across for look in looks if look.across}
-    seen = [a for a in state.activities if (across(a) and a.cap in (0, state.id)) or a.q in named]
-    notice = looks[0] if looks else _noticed(state, seen)
+    told = [a for a in state.activities if _invalidated(a) or (named and a.q in named)]
+    seen = [a for a in told if (across(a) and a.cap in (0, state.id)) or a.q in named]
+    notice = looks[0] if looks else _noticed(state, told, seen)
     if notice is None:
         return None
     logs = _witnesses(state, notice)
@@ -74,11 +75,20 @@ def _innermost(suspects: list[Activity], logs: tuple[events.Log, ...]) -> Activi
     return min(suspects, key=lambda a: (_guilt(a, logs) or 0, id(a) in holders, a.end_q))
 
 
-def _noticed(state: CaptureState, seen: list[Activity]) -> events.CaptureStatus | None:
+def _invalidated(activity: Activity) -> bool:
+    """Whether it tells of an invalidated capture: asked of every activity there is, so it looks at the fields."""
+    outcome = activity.outcome
+    if outcome is not None and outcome.after == STATUS_INVALIDATED:
+        return True
+    record = activity.record
+    return STATUS_INVALIDATED in (getattr(record, "before", None), getattr(record, "after", None))
+
+
+def _noticed(state: CaptureState, told: list[Activity], seen: list[Activity]) -> events.CaptureStatus | None:
     """Nobody recorded a look: the first activity, or the end, that shows the capture invalidated."""
     for a in sorted(seen, key=lambda a: a.end_q)[:1]:
         return _look(state, a.end_q, a.record.t, a.tid, a.kind, across=a.q)
-    for a in state.activities:
+    for a in told:
         if a.cap == state.id and a.before == STATUS_INVALIDATED:
             return _look(state, a.q, a.record.t, a.tid, a.kind)
     end = state.end

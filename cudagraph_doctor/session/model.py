@@ -6,8 +6,9 @@ object whose birth was not recorded has `born=None`, and who leans on it lowers 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct, field
 
 from cudagraph_doctor.findings import Evidence
 
@@ -24,8 +25,7 @@ Intention: TypeAlias = (
 )
 
 
-@dataclass(slots=True, eq=False)
-class Activity:
+class Activity(Struct, eq=False, gc=False):  # none is part of a cycle
     """Something a thread did, with how it ended: an operator, a CUDA call, or a call of a C function from Python.
 
     Begin and end of a capture, instantiation and replay are activities too where they are intentions: they may be the
@@ -144,8 +144,7 @@ _UNNAMED = {
 }
 
 
-@dataclass(slots=True)
-class Change:
+class Change(Struct):
     """The first time a capture's status was seen to go Active → Invalidated (901 is never its cause)."""
 
     record: events.CaptureStatus
@@ -157,8 +156,7 @@ class Change:
     """Entries of the driver's log that belong to it, oldest first: the witness (API, code, thread)."""
 
 
-@dataclass(slots=True)
-class EventMark:
+class EventMark(Struct):
     """One record of a CUDA event on a stream."""
 
     by: Activity
@@ -169,8 +167,7 @@ class EventMark:
     """Recorded as an external event: an event node, waited for outside."""
 
 
-@dataclass(slots=True)
-class Fork:
+class Fork(Struct):
     """A stream joined a capture by waiting for captured work."""
 
     stream: int
@@ -182,8 +179,7 @@ class Fork:
     """The origin stream waits, directly or through others, for all of its work."""
 
 
-@dataclass(slots=True, eq=False)
-class CaptureState:
+class CaptureState(Struct, eq=False):
     """One stream capture, from its begin to its end."""
 
     id: int
@@ -258,8 +254,7 @@ class CaptureState:
         return next((fork for fork in self.forks if fork.stream == stream), None)
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Session:
+class Session(Struct, eq=False):
     """One process."""
 
     index: int
@@ -305,7 +300,10 @@ class Session:
     """Name of the trace file."""
     own: tuple[str, ...] = ()
     """Distributions and paths that `--own` made the user's."""
-    _texts: dict[int, tuple[str | None, tuple[str, ...]]] = field(default_factory=dict, repr=False)
+    _texts: dict[int, tuple[str | None, tuple[str, ...]]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Session {self.index} of {self.trace or 'records'}>"
 
     def has(self, capability: str) -> bool:
         """Whether a part of the recorder was on; an evidence level counts by its name."""

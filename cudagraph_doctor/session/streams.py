@@ -8,8 +8,9 @@ torch, simulated device); the same one seen twice changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from cudagraph_doctor._wire import STATUS_ACTIVE, STATUS_NONE
 from cudagraph_doctor.session.apis import NODES, Family, family
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 
 Clock = dict[int, int]
 
+_MAY_CAPTURE = (None, STATUS_ACTIVE)
+"""Status of a stream whose work is captured, if it belongs to a capture at all; None: nobody looked."""
 
-@dataclass
-class _Window:
+
+class _Window(Struct):
     """The streams of one open capture."""
 
     state: CaptureState
@@ -33,10 +36,6 @@ class _Window:
     @property
     def origin(self) -> int:
         return self.state.stream
-
-    def tick(self, stream: int) -> None:
-        clock = self.clocks[stream]
-        clock[stream] = clock.get(stream, 0) + 1
 
     def merge(self, stream: int, other: Clock) -> None:
         clock = self.clocks.setdefault(stream, {})
@@ -84,15 +83,15 @@ class Streams:
     def see(self, activity: Activity) -> None:
         """Something happened: takes what it means for the streams."""
         record = activity.record
-        if isinstance(record, events.Op):
+        if type(record) is events.Op:
             outcome = activity.outcome
             if record.kind == "compute" and outcome is not None and outcome.exc is None and not outcome.code:
-                self._work(activity)
-        elif isinstance(record, events.Call):
-            self._call(activity)
+                self._work(activity, record)
+        elif type(record) is events.Call:
+            self._call(activity, record)
 
-    def _call(self, activity: Activity) -> None:
-        what = family(activity.name)
+    def _call(self, activity: Activity, record: events.Call) -> None:
+        what = family(record.api)
         if activity.failed:
             return
         if what is Family.RECORD:
@@ -100,11 +99,11 @@ class Streams:
         elif what is Family.WAIT:
             self._wait(activity)
         elif what in NODES:
-            self._work(activity)
+            self._work(activity, record)
 
-    def _work(self, activity: Activity) -> None:
-        stream = activity.stream
-        if not stream or activity.on not in (None, STATUS_ACTIVE):
+    def _work(self, activity: Activity, record: events.Op | events.Call) -> None:
+        stream = record.stream
+        if not stream or record.on not in _MAY_CAPTURE:
             return
         cap = self._member.get(stream, 0)
         if not cap:
@@ -112,10 +111,10 @@ class Streams:
         window = self._windows.get(cap)
         if window is None:
             return
-        window.tick(stream)
-        fork = window.forks.get(stream)
-        if fork is not None:
-            fork.last_work = activity
+        clock = window.clocks[stream]
+        clock[stream] = clock.get(stream, 0) + 1
+        if stream in window.forks:
+            window.forks[stream].last_work = activity
 
     def _join_unseen(self, activity: Activity) -> int:
         """A stream captures although no wait was seen that made it join: it is taken in with this work."""

@@ -76,7 +76,11 @@ class Statistics:
     current: int = 0
     peak: int = 0
     allocated: int = 0
-    freed: int = 0
+
+    @property
+    def freed(self) -> int:
+        """All that was allocated and is no more."""
+        return self.allocated - self.current
 
     def grow(self, amount: int) -> None:
         """Count `amount` more."""
@@ -87,7 +91,6 @@ class Statistics:
     def shrink(self, amount: int) -> None:
         """Count `amount` less."""
         self.current -= amount
-        self.freed += amount
 
 
 class OutOfMemory(Exception):  # noqa: N818 - an internal signal, turned into torch.OutOfMemoryError above
@@ -113,8 +116,8 @@ class CachingAllocator:
         """Blocks in use, by the address of their storage."""
         self.pools: dict[PoolId, PrivatePool] = {DEFAULT_POOL: PrivatePool(DEFAULT_POOL)}
         self.limit = arena.bytes_per_device
-        self.bytes_in_use, self.bytes_reserved, self.bytes_requested = Statistics(), Statistics(), Statistics()
-        self.allocations, self.segments = Statistics(), Statistics()
+        self.bytes_in_use, self.bytes_reserved, self.segments = Statistics(), Statistics(), Statistics()
+        self.bytes_requested = self.allocations = self.frees = 0
         self.retries = self.ooms = 0
         self._driver_alloc, self._driver_free = driver_alloc, driver_free
         self._waiting: list[Block] = []
@@ -138,9 +141,13 @@ class CachingAllocator:
             block.requested = size
             block.write, block.reads = (0, 0), None
             self.blocks[block.address] = block
-            self.bytes_in_use.grow(block.size)
-            self.bytes_requested.grow(size)
-            self.allocations.grow(1)
+            in_use = self.bytes_in_use
+            in_use.current += block.size
+            if in_use.current > in_use.peak:
+                in_use.peak = in_use.current
+            in_use.allocated += block.size
+            self.bytes_requested += size
+            self.allocations += 1
             return block
 
     def _best_fit(self, pool: PrivatePool, small: bool, stream: int, size: int) -> Block | None:
@@ -195,9 +202,9 @@ class CachingAllocator:
         """The storage at `block` died."""
         with self._lock:
             self.blocks.pop(block.address, None)
-            self.bytes_in_use.shrink(block.size)
-            self.bytes_requested.shrink(block.requested)
-            self.allocations.shrink(1)
+            self.bytes_in_use.current -= block.size
+            self.bytes_requested -= block.requested
+            self.frees += 1
             if block.other_streams:
                 self._waiting.append(block)
             else:

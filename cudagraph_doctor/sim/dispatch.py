@@ -46,7 +46,7 @@ class Registration:
         fallback.fallback(self._fallback, "CUDA")
         self._libraries["_"] = fallback
         self._plans: dict[Any, Kernel] = {}
-        self.register(_registered("CUDA") | _registered("CPU") | _registered("CompositeExplicitAutogradNonFunctional"))
+        self.register(_registered("CUDA") | _registered("CPU"))
         self._follow_loaded_libraries()
 
     def register(self, names: set[str]) -> None:
@@ -75,7 +75,7 @@ class Registration:
         if name.startswith(_FOREIGN):
             return self._launcher.entry(self._refusal(name)) if has(name, "CUDA") else None
         computed = name in COMPUTED_WHOLE or name in SUBSTITUTES
-        if not computed and any(has(name, key) for key in _COMPOSITE_KEYS):
+        if not computed and (any(has(name, key) for key in _COMPOSITE_KEYS) or _composite_only(name)):
             return _composite(name) if has(name, "CUDA") else None
         if not computed and not name.startswith("aten::") and not has(name, "CUDA"):
             return None  # a CPU-only operator of an extension or of quantization
@@ -148,6 +148,15 @@ def _computable(name: str) -> bool:
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     keys = ("CPU", "CompositeExplicitAutogradNonFunctional", *_COMPOSITE_KEYS)
     return any(has(name, key) for key in keys)
+
+
+def _composite_only(name: str) -> bool:
+    """Not structured, and without a CPU kernel: `slice_scatter`, `as_strided_copy`.
+
+    They look at the storage as a whole, and a host view's storage is the whole arena.
+    """
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    return has(name, "CompositeExplicitAutogradNonFunctional") and not has(name, "CPU")
 
 
 def find_operator(name: str) -> Any:

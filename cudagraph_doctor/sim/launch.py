@@ -133,6 +133,8 @@ class Launcher:
         host = list(args)
         count = len(host)
         block_of = self.sim.block_of
+        noting = self.sim.races.active
+        view = self.host.view
         for place in plan.tensor_places:
             if place >= count:
                 break
@@ -140,11 +142,13 @@ class Launcher:
             if value is None:
                 continue
             if isinstance(value, torch.Tensor):
-                if value.is_cuda and (block := block_of(value)) is not None:
+                if noting and value.is_cuda and (block := block_of(value)) is not None:
                     reads.append(block)
-                host[place] = self.host.view(plan, device, value)
+                host[place] = view(plan, device, value)
             elif isinstance(value, (list, tuple)):
                 host[place] = self._list_to_host(plan, device, value, reads)
+            else:
+                host[place] = torch.tensor(value)  # a number for a Tensor argument: the dispatcher unwraps those
         if plan.device_place is not None and plan.device_place < count and host[plan.device_place] is not None:
             host[plan.device_place] = _CPU
         if not kwargs:
@@ -178,16 +182,22 @@ class Launcher:
     def _place(self, result: object, device: int, stream: SimStream, writes: list[Block]) -> object:
         """A CUDA tensor with the value of the CPU tensor `result`; lists element by element, other things as they are."""
         if isinstance(result, torch.Tensor):
-            if result.is_conj() or result.is_neg():
-                result = result.resolve_conj().resolve_neg()
+            dtype = result.dtype
+            if dtype.is_complex:
+                result = result.resolve_conj()
             size, stride = result.shape, result.stride()
-            tensor, block = self.sim.new_block_tensor(size, stride, result.dtype, device, stream)
-            if block is not None:
+            nbytes = result.nbytes
+            if nbytes and result.is_contiguous():
+                sim = self.sim
+                sim.factory.collect()
+                block = sim.allocate(nbytes, device, stream)
+                ctypes.memmove(block.address, result.data_ptr(), nbytes)
                 writes.append(block)
-                if result.is_contiguous():
-                    ctypes.memmove(block.address, result.data_ptr(), result.nbytes)
-                else:
-                    self.sim.arena.host_view(tensor).copy_(result)
+                return sim.factory.make(block.address, block, device, dtype, size, stride)
+            tensor, other = self.sim.new_block_tensor(size, stride, dtype, device, stream)
+            if other is not None:
+                writes.append(other)
+                self.sim.arena.host_view(tensor).copy_(result)
             return tensor
         if isinstance(result, (list, tuple)):
             return [self._place(part, device, stream, writes) for part in result]

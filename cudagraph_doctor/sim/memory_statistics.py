@@ -26,16 +26,18 @@ def memory_stats(sim: Simulation, device: int) -> dict[str, Any]:
     """What `torch._C._cuda_memoryStats` returns."""
     sim.factory.collect()
     memory = sim.allocators[device]
+    live = memory.allocations - memory.frees
+    allocations = Statistics(live, live, memory.allocations)
     return {
-        "allocation": _three(memory.allocations),
+        "allocation": _three(allocations),
         "segment": _three(memory.segments),
-        "active": _three(memory.allocations),
+        "active": _three(allocations),
         "inactive_split": _three(_ZERO),
         "allocated_bytes": _three(memory.bytes_in_use),
         "reserved_bytes": _three(memory.bytes_reserved),
         "active_bytes": _three(memory.bytes_in_use),
         "inactive_split_bytes": _three(_ZERO),
-        "requested_bytes": _three(memory.bytes_requested),
+        "requested_bytes": _three(Statistics(memory.bytes_requested, memory.bytes_requested, memory.bytes_requested)),
         "oversize_allocations": {"current": 0, "peak": 0, "allocated": 0, "freed": 0},
         "oversize_segments": {"current": 0, "peak": 0, "allocated": 0, "freed": 0},
         "max_split_size": -1,
@@ -56,18 +58,12 @@ def reset_peaks(memory: CachingAllocator) -> None:
 def reset_totals(memory: CachingAllocator) -> None:
     """Let the historical sums start again at nothing."""
     for part in _parts(memory):
-        part.allocated = part.freed = 0
+        part.allocated = part.current
     memory.retries = memory.ooms = 0
 
 
 def _parts(memory: CachingAllocator) -> tuple[Statistics, ...]:
-    return (
-        memory.bytes_in_use,
-        memory.bytes_reserved,
-        memory.bytes_requested,
-        memory.allocations,
-        memory.segments,
-    )
+    return memory.bytes_in_use, memory.bytes_reserved, memory.segments
 
 
 def memory_snapshot(sim: Simulation) -> dict[str, Any]:

@@ -15,6 +15,7 @@ class OperatorPlan:
         "device_place",
         "generator_place",
         "has_generator",
+        "in_place",
         "name",
         "op",
         "out_call",
@@ -54,6 +55,8 @@ class OperatorPlan:
             self._written_twin(schema, result.alias_info) for result in schema.returns
         )
         """For each result the argument that it is, or None for a new tensor."""
+        self.in_place = bool(self.written) and None not in self.returns and self.written[0][1] == "self"
+        """Writes its first argument and makes nothing new: its shapes are known."""
         self.generator_place = places.get("generator")
         self.has_generator = "generator" in places
         self.random = torch.Tag.nondeterministic_seeded in op.tags

@@ -47,6 +47,9 @@ class Recorder:
             return view.clone()  # a kernel argument: its value is in the node from now on
 
         host_args = [_each_tensor(value, frozen) for value in args]
+        for place in plan.tensor_places:
+            if place < len(host_args) and isinstance(host_args[place], (bool, int, float, complex)):
+                host_args[place] = torch.tensor(host_args[place])
         host_kwargs = {name: _each_tensor(value, frozen) for name, value in kwargs.items()}
         _replace_device(plan, host_args, host_kwargs, torch.device("cpu"))
         shaped, shaped_written = self._shapes(plan, host_args, host_kwargs)
@@ -122,35 +125,31 @@ class Recorder:
     def _shapes(
         self, plan: OperatorPlan, host_args: list[Any], host_kwargs: dict[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
-        """Result of the operator on meta tensors, and its meta arguments by name.
+        """A result of the operator whose values mean nothing, and its written arguments by name.
 
-        Without a meta kernel it is computed on zeros, and the value thrown away.
+        It is computed with the CPU kernel, so that geometry is what eager execution gives, but on scratch: see
+        `_scratch`. Where that fails (a value that the kernel refuses) the meta kernel is asked.
         """
-        for make in (self._meta_twin, _zero_twin):
-            args = [_each_tensor(value, make) for value in host_args]
-            kwargs = {name: _each_tensor(value, make) for name, value in host_kwargs.items()}
-            if make is not _zero_twin:
-                _replace_device(plan, args, kwargs, _META)
-            _drop_generator(plan, args, kwargs)
-            try:
-                result = plan.call(*args, **kwargs)
-            except (NotImplementedError, RuntimeError) as error:
-                if make is _zero_twin or not _no_meta_kernel(error):
-                    raise
-                continue
-            written = {
-                name: args[place] if place < len(args) else kwargs.get(name) for place, name in plan.written
-            }
-            return result, written
-        raise AssertionError
+        if plan.in_place:
+            return tuple(None for _ in plan.returns) if len(plan.returns) != 1 else None, {}
+        blank = plan.random or plan.has_generator or plan.name.startswith(_VALUES_MATTER)
+        writes = {id(argument) for argument in _written_arguments(plan, host_args, host_kwargs)}
 
-    def _meta_twin(self, tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.dim() == 0 and not self._sim.arena.holds(tensor.data_ptr()):
-            return tensor  # a CPU scalar stays one: kernels accept it beside tensors of another device
-        twin = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_META)
-        if tensor.is_conj():
-            twin = torch._conj(twin)
-        return torch._neg_view(twin) if tensor.is_neg() else twin
+        def scratch(tensor: torch.Tensor) -> torch.Tensor:
+            return _scratch(tensor, blank=blank or id(tensor) in writes)
+
+        args = [_each_tensor(value, scratch) for value in host_args]
+        kwargs = {name: _each_tensor(value, scratch) for name, value in host_kwargs.items()}
+        try:
+            result = self._random.rehearsed(plan, args, kwargs) if blank else plan.call(*args, **kwargs)
+        except Exception:
+            args = [_each_tensor(value, self._meta_twin) for value in host_args]
+            kwargs = {name: _each_tensor(value, self._meta_twin) for name, value in host_kwargs.items()}
+            _replace_device(plan, args, kwargs, _META)
+            _drop_generator(plan, args, kwargs)
+            result = plan.call(*args, **kwargs)
+        written = {name: args[place] if place < len(args) else kwargs.get(name) for place, name in plan.written}
+        return result, written
 
     def _written(
         self,
@@ -169,8 +168,8 @@ class Recorder:
             if isinstance(target, (list, tuple)):
                 written.extend(target)
             elif isinstance(target, torch.Tensor):
-                shape = shaped[name]
-                if target.shape != shape.shape:
+                shape = shaped.get(name)
+                if shape is not None and target.shape != shape.shape:
                     device = target.get_device()
                     new = self._sim.new_tensor(shape.shape, shape.stride(), target.dtype, device, stream)
                     self._sim.rebind(target, new)
@@ -191,13 +190,28 @@ def _each_tensor(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> 
     return value
 
 
-def _zero_twin(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.zeros_like(tensor, device="cpu")
+_VALUES_MATTER = ("linalg_", "_linalg_", "cholesky", "lu_", "native_batch_norm", "cudnn_batch_norm", "batch_norm")
+"""Kernels that look at values (and may refuse what is in memory), or that change an argument their schema does not say
+they change (running statistics)."""
 
 
-def _no_meta_kernel(error: Exception) -> bool:
-    text = str(error)
-    return isinstance(error, NotImplementedError) or "meta" in text.lower()
+def _scratch(tensor: torch.Tensor, *, blank: bool) -> torch.Tensor:
+    """What the kernel may compute on to find shapes: the memory as it is, or zeros of the same geometry.
+
+    Memory of a capture holds anything: floating-point garbage is harmless, but as an index it is out of range.
+    """
+    dtype = tensor.dtype
+    if not blank and (dtype.is_floating_point or dtype.is_complex):
+        return tensor
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device="cpu").zero_()
+
+
+def _written_arguments(plan: OperatorPlan, args: list[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    for place, name in plan.written:
+        value = args[place] if place < len(args) else kwargs.get(name)
+        found.extend(value if isinstance(value, (list, tuple)) else [] if value is None else [value])
+    return found
 
 
 def _replace_device(plan: OperatorPlan, args: list[Any], kwargs: dict[str, Any], device: torch.device) -> None:

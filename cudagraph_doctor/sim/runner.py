@@ -43,6 +43,11 @@ def main(argv: list[str]) -> int:
     except SimUnavailable as reason:
         print(f"no simulated device: {reason}", file=sys.stderr)  # noqa: T201
         return 3
+    return run_script(argv)
+
+
+def run_script(argv: list[str]) -> int:
+    """Run `argv[0]` as the main program with the rest as its arguments; its exit status."""
     sys.argv = argv
     sys.path[0] = os.path.dirname(os.path.abspath(argv[0]))
     try:

@@ -75,15 +75,17 @@ class TensorFactory:
     def collect(self) -> None:
         """Release the memory of every storage that has died since the last call."""
         seen = self._seen
-        if len(seen) == 0 or np.minimum.reduce(seen) >= _DEAD_BELOW:
+        if len(seen) == 0:
             return
         with self._lock:
-            for row in np.flatnonzero(seen < _DEAD_BELOW).tolist():
+            row = int(seen.argmin())
+            while seen[row] < _DEAD_BELOW:
                 _PACK_DATA(self._rows, row * ROW_SIZE, _UNUSED)
                 block = self._blocks.pop(row, None)
                 self._unused_rows.append(row)
                 if block is not None:
                     self._release(block)
+                row = int(seen.argmin())
 
     def make(
         self, address: int, block: Block | None, device: int, dtype: torch.dtype, size: Any, stride: Any

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cudagraph_doctor.engine.entry_points import EntryPoint
 from cudagraph_doctor.engine.registry import LoadedChecker, Plugin, load_all
 from cudagraph_doctor.engine.run import read_sessions, report_on
 from cudagraph_doctor.report import Report
@@ -119,7 +120,5 @@ def load_checkers(checkers: Sequence[type[Checker]]) -> list[LoadedChecker]:
 
 
 def _unregistered(checker: type[Checker]) -> LoadedChecker:
-    from importlib.metadata import EntryPoint
-
-    entry_point = EntryPoint(checker.name, f"{checker.__module__}:{checker.__qualname__}", "")
+    entry_point = EntryPoint(checker.name, f"{checker.__module__}:{checker.__qualname__}")
     return LoadedChecker(checker(), Plugin(entry_point, checker.__module__.partition(".")[0], "test"))

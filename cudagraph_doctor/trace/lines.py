@@ -5,17 +5,20 @@ from __future__ import annotations
 import gzip
 import zlib
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING
 
 from cudagraph_doctor.errors import TraceError
 
 if TYPE_CHECKING:
+    import io
     from collections.abc import Iterator
     from pathlib import Path
 
 LINE_LIMIT = 4 * 1024 * 1024
 """Bytes of one line above which it is skipped as damaged. The longest honest line is a source text of 256 KiB."""
 
+_BLOCK = 256 * 1024
+"""Bytes read at once: many lines, so that a line costs little; few, so that a long one is noticed in time."""
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -32,36 +35,40 @@ class Lines:
     def __iter__(self) -> Iterator[bytes]:
         """Yields each line without its newline. Raises TraceError if the file cannot be opened."""
         with _open(self.path) as stream:
+            rest: bytes | None = b""
+            """What of a line was read so far; None: it is too long, its end is awaited."""
             while True:
                 try:
-                    line = stream.readline(LINE_LIMIT)
+                    block = stream.read1(_BLOCK)
                 except (EOFError, zlib.error, OSError):
                     # A gzip stream that was cut off or damaged: what came before is good.
                     self.skipped += 1
                     return
-                if not line:
-                    return
-                if line[-1] == 0x0A:  # newline
-                    yield line
-                elif len(line) < LINE_LIMIT:
-                    self.torn = True
-                    yield line
-                else:
+                if not block:
+                    break
+                *lines, end = block.split(b"\n")
+                if lines:
+                    if rest is None:
+                        del lines[0]
+                    elif len(rest) + len(lines[0]) < LINE_LIMIT:
+                        lines[0] = rest + lines[0]
+                    else:
+                        self.skipped += 1
+                        del lines[0]
+                    yield from lines
+                    rest = end
+                elif rest is not None:
+                    rest += end
+                if rest is not None and len(rest) >= LINE_LIMIT:
                     self.skipped += 1
-                    self._skip_rest(stream)
-
-    def _skip_rest(self, stream: BinaryIO) -> None:
-        while True:
-            try:
-                rest = stream.readline(LINE_LIMIT)
-            except (EOFError, zlib.error, OSError):
-                return
-            if not rest or rest[-1] == 0x0A:
-                return
+                    rest = None
+            if rest:
+                self.torn = True
+                yield rest
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[BinaryIO]:
+def _open(path: Path) -> Iterator[io.BufferedReader | gzip.GzipFile]:
     try:
         raw = path.open("rb")
     except OSError as error:
@@ -72,6 +79,6 @@ def _open(path: Path) -> Iterator[BinaryIO]:
         # By content, not by name: an unpacked trace that kept its .gz name is read all the same.
         if raw.peek(2)[:2] == _GZIP_MAGIC:
             with gzip.GzipFile(fileobj=raw) as unpacked:
-                yield cast("BinaryIO", unpacked)
+                yield unpacked
         else:
             yield raw

@@ -7,9 +7,10 @@ what cannot be a trace at all raises, and then one `TraceError` with one clear l
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from cudagraph_doctor._wire import FORMAT, PACK_SUFFIX, SLOTS_SUFFIX, TRACE_SUFFIX, VERSION
 from cudagraph_doctor.errors import TraceError, UsageError
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-@dataclass
-class Damage:
+class Damage(Struct):
     """What could not be read of one process."""
 
     lines: int = 0
@@ -75,7 +75,9 @@ class TraceReader:
                 damage.lines += 1
                 damage.at_end = True
                 continue
-            if isinstance(record, Header):
+            kind = type(record)
+            if kind is Header:
+                assert isinstance(record, Header)
                 _check_version(self.path, record)
                 damage = Damage()
                 self.damage.append(damage)
@@ -83,11 +85,12 @@ class TraceReader:
                 header = record
             elif header is None:
                 raise _not_a_trace(self.path, line)
-            elif isinstance(record, Seal):
+            elif kind is Seal:
                 sealed = True
-            else:
+            elif damage.at_end:
                 damage.at_end = False
-            last_q = max(last_q, record.q)
+            if record.q > last_q:  # noqa: PLR1730 - once a record: `max` takes three times as long
+                last_q = record.q
             yield record
         damage.lines += lines.skipped - skipped
         if header is None:

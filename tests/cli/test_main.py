@@ -73,7 +73,7 @@ def test_our_errors_become_one_line_and_their_code(error, code, capsys, monkeypa
     assert len(shown.splitlines()) == 1
     assert shown.startswith("cudagraph-doctor: ")
     assert "\x1b" not in shown
-    assert error.hint is None or error.hint in shown
+    assert error.hint is None or error.hint[0].upper() + error.hint[1:] in shown
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch):

@@ -74,7 +74,7 @@ def test_a_target_that_cannot_start(monkeypatch, capsys):
 
     monkeypatch.setattr(launch, "run", run)
     assert main(["run", "x.py"]) == 3
-    assert capsys.readouterr().err == "cudagraph-doctor: no NVIDIA GPU here. use --device sim\n"
+    assert capsys.readouterr().err == "cudagraph-doctor: no NVIDIA GPU here. Use --device sim\n"
 
 
 @pytest.mark.parametrize(

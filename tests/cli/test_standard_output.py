@@ -41,7 +41,7 @@ def test_a_full_disk_is_one_line_and_code_2(traces):
     result = shell(f"{' '.join(DOCTOR)} check {traces['broken']} > /dev/full")
     assert result.returncode == 2
     assert result.stderr.splitlines() == [
-        "cudagraph-doctor: cannot write the report to standard output: No space left on device. use --output FILE"
+        "cudagraph-doctor: cannot write the report to standard output: No space left on device. Use --output FILE"
     ]
 
 

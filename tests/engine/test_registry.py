@@ -1,6 +1,5 @@
 import sys
 import tomllib
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -51,34 +50,21 @@ class RaisesAtBirth(One):
 NOT_A_CHECKER = object()
 
 
-class Distribution(metadata.Distribution):
-    """An installed package with entry points, without a file on disk."""
-
-    def __init__(self, name, version, entry_points):
-        self._texts = {
-            "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
-            "entry_points.txt": f"[{GROUP}]\n" + "\n".join(entry_points),
-        }
-
-    def read_text(self, filename):
-        return self._texts.get(filename)
-
-    def locate_file(self, path):
-        return Path(path)
-
-
 @pytest.fixture
-def install(monkeypatch):
-    """Installs plugins whose checkers are the classes of this module."""
+def install(monkeypatch, tmp_path):
+    """Installs packages whose checkers are the classes of this module."""
     monkeypatch.setitem(sys.modules, "plugin_under_test", sys.modules[__name__])
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "BUILTIN", ())
 
     def install(**packages):
-        found = []
         for package, names in packages.items():
-            lines = [f"{name.lower()} = plugin_under_test:{name}" for name in names]
-            found += list(Distribution(package.replace("_", "-"), "1.2", lines).entry_points)
-        monkeypatch.setattr(registry, "BUILTIN", ())
-        monkeypatch.setattr(metadata, "entry_points", lambda group: [e for e in found if e.group == group])
+            folder = tmp_path / f"{package}-1.2.dist-info"
+            folder.mkdir()
+            name = package.replace("_", "-")
+            (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n")
+            lines = [f"{name.lower()} = plugin_under_test:{name}\n" for name in names]
+            (folder / "entry_points.txt").write_text(f"[{GROUP}]\n" + "".join(lines))
 
     return install
 

@@ -109,9 +109,7 @@ def record(built, tmp_path):
         )
         assert done.returncode == 0, done.stderr
         assert not done.stderr
-        traces = []
-        for file in sorted(folder.glob("*.jsonl"), key=lambda p: p.stat().st_mtime_ns):
-            traces.append([json.loads(line) for line in file.read_text().splitlines()])
+        traces = [[json.loads(line) for line in file.read_text().splitlines()] for file in folder.glob("*.jsonl")]
         traces.sort(key=lambda records: records[0]["how"] == "fork")
         heads = [struct.unpack("8Q", file.read_bytes()[:64]) for file in folder.glob("*.slots")]
         return Recording(traces[0], int(done.stdout.split()[0]), traces[1:], sum(head[1] for head in heads))

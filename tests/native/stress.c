@@ -1,6 +1,6 @@
-/* Threads that capture, launch, allocate, free, load modules, load libraries and fork, all at once, under the probe. Run
- * plain, under AddressSanitizer and under ThreadSanitizer. Ends with status 0 if the trace holds a record for every watched
- * call, none was lost, and CUPTI's calls never overlapped.
+/* Threads that capture, launch, allocate, free, load modules, load libraries and fork, all at once, under the probe.
+ * Run plain, under AddressSanitizer and under ThreadSanitizer. Ends with status 0 if the trace holds a record for every
+ * watched call, none was lost, and CUPTI's calls never overlapped.
  *
  *     stress LIBPROBE LIBCUPTI LIBCUDA TRACE SECONDS */
 #define _GNU_SOURCE

@@ -1,5 +1,6 @@
-/* A stand-in for libcupti and libcuda, for machines without a GPU: the few calls that the tests make, with stream capture
- * as the driver does it for the rules that matter here, and callbacks at entry and exit as CUPTI delivers them. */
+/* A stand-in for libcupti and libcuda, for machines without a GPU: the few calls that the tests make, with stream
+ * capture as the driver does it for the rules that matter here, and callbacks at entry and exit as CUPTI delivers them.
+ */
 #ifndef STUB_H
 #define STUB_H
 
@@ -9,21 +10,21 @@
 typedef struct stub_stream *CUstream;
 
 /* name of the call (as CUPTI says it) and its arguments */
-#define STUB_CALLS(X)                 \
-    X(cuDriverGetVersion)             \
-    X(cuStreamBeginCapture_v2)        \
-    X(cuStreamEndCapture)             \
-    X(cuLaunchKernel)                 \
-    X(cuMemcpyHtoDAsync_v2)           \
-    X(cuMemAlloc_v2)                  \
-    X(cuMemFree_v2)                   \
-    X(cuStreamSynchronize)            \
-    X(cuStreamCreate)                 \
-    X(cuStreamDestroy_v2)             \
-    X(cuEventQuery)                   \
-    X(cuGraphLaunch)                  \
-    X(cuGraphInstantiateWithFlags)    \
-    X(cuModuleLoadData)               \
+#define STUB_CALLS(X)                                                                                                  \
+    X(cuDriverGetVersion)                                                                                              \
+    X(cuStreamBeginCapture_v2)                                                                                         \
+    X(cuStreamEndCapture)                                                                                              \
+    X(cuLaunchKernel)                                                                                                  \
+    X(cuMemcpyHtoDAsync_v2)                                                                                            \
+    X(cuMemAlloc_v2)                                                                                                   \
+    X(cuMemFree_v2)                                                                                                    \
+    X(cuStreamSynchronize)                                                                                             \
+    X(cuStreamCreate)                                                                                                  \
+    X(cuStreamDestroy_v2)                                                                                              \
+    X(cuEventQuery)                                                                                                    \
+    X(cuGraphLaunch)                                                                                                   \
+    X(cuGraphInstantiateWithFlags)                                                                                     \
+    X(cuModuleLoadData)                                                                                                \
     X(cuModuleUnload)
 
 enum {
@@ -43,7 +44,8 @@ int cuCtxGetDevice(int *device);
 int cuCtxGetCurrent(void **context);
 int cuCtxSetCurrent(void *context);
 int cuStreamIsCapturing(CUstream stream, int *status);
-int cuStreamGetCaptureInfo_v2(CUstream stream, int *status, uint64_t *id, void **graph, void *const **deps, size_t *count);
+int cuStreamGetCaptureInfo_v2(CUstream stream, int *status, uint64_t *id, void **graph, void *const **deps,
+                              size_t *count);
 int cuStreamBeginCapture_v2(CUstream stream, int mode);
 int cuStreamEndCapture(CUstream stream, void **graph);
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,

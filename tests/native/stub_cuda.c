@@ -83,17 +83,19 @@ static int work(CUstream stream)
     return code;
 }
 
-#define CALL(id, parameters, symbol, body)                            \
-    do {                                                              \
-        uint32_t correlation = stub_enter(STUB_##id, parameters, symbol); \
-        int result = (body);                                          \
-        stub_exit(STUB_##id, parameters, symbol, correlation, &result); \
-        return result;                                                \
+#define CALL(id, parameters, symbol, body)                                                                             \
+    do {                                                                                                               \
+        uint32_t correlation = stub_enter(STUB_##id, parameters, symbol);                                              \
+        int result = (body);                                                                                           \
+        stub_exit(STUB_##id, parameters, symbol, correlation, &result);                                                \
+        return result;                                                                                                 \
     } while (0)
 
 int cuDriverGetVersion(int *version)
 {
-    struct { int *version; } params = {version};
+    struct {
+        int *version;
+    } params = {version};
     CALL(cuDriverGetVersion, &params, NULL, (*version = 13000, 0));
 }
 
@@ -123,7 +125,8 @@ int cuStreamIsCapturing(CUstream stream, int *status)
     return 0;
 }
 
-int cuStreamGetCaptureInfo_v2(CUstream stream, int *status, uint64_t *id, void **graph, void *const **deps, size_t *count)
+int cuStreamGetCaptureInfo_v2(CUstream stream, int *status, uint64_t *id, void **graph, void *const **deps,
+                              size_t *count)
 {
     (void)graph;
     pthread_mutex_lock(&lock);
@@ -152,7 +155,10 @@ static int begin(CUstream stream, int mode)
 
 int cuStreamBeginCapture_v2(CUstream stream, int mode)
 {
-    struct { CUstream stream; int mode; } params = {stream, mode};
+    struct {
+        CUstream stream;
+        int mode;
+    } params = {stream, mode};
     CALL(cuStreamBeginCapture_v2, &params, NULL, begin(stream, mode));
 }
 
@@ -176,7 +182,10 @@ static int end(CUstream stream, void **graph)
 
 int cuStreamEndCapture(CUstream stream, void **graph)
 {
-    struct { CUstream stream; void **graph; } params = {stream, graph};
+    struct {
+        CUstream stream;
+        void **graph;
+    } params = {stream, graph};
     CALL(cuStreamEndCapture, &params, NULL, end(stream, graph));
 }
 
@@ -194,7 +203,12 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
 
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, CUstream stream)
 {
-    struct { uint64_t to; const void *from; size_t bytes; CUstream stream; } params = {to, from, bytes, stream};
+    struct {
+        uint64_t to;
+        const void *from;
+        size_t bytes;
+        CUstream stream;
+    } params = {to, from, bytes, stream};
     CALL(cuMemcpyHtoDAsync_v2, &params, NULL, work(stream));
 }
 
@@ -208,19 +222,26 @@ static int allocate(uint64_t *pointer, size_t bytes)
 
 int cuMemAlloc_v2(uint64_t *pointer, size_t bytes)
 {
-    struct { uint64_t *pointer; size_t bytes; } params = {pointer, bytes};
+    struct {
+        uint64_t *pointer;
+        size_t bytes;
+    } params = {pointer, bytes};
     CALL(cuMemAlloc_v2, &params, NULL, allocate(pointer, bytes));
 }
 
 int cuMemFree_v2(uint64_t pointer)
 {
-    struct { uint64_t pointer; } params = {pointer};
+    struct {
+        uint64_t pointer;
+    } params = {pointer};
     CALL(cuMemFree_v2, &params, NULL, unsafe("cuMemFree_v2"));
 }
 
 int cuStreamSynchronize(CUstream stream)
 {
-    struct { CUstream stream; } params = {stream};
+    struct {
+        CUstream stream;
+    } params = {stream};
     CALL(cuStreamSynchronize, &params, NULL, unsafe("cuStreamSynchronize"));
 }
 
@@ -240,7 +261,10 @@ static int create(CUstream *stream)
 
 int cuStreamCreate(CUstream *stream, unsigned flags)
 {
-    struct { CUstream *stream; unsigned flags; } params = {stream, flags};
+    struct {
+        CUstream *stream;
+        unsigned flags;
+    } params = {stream, flags};
     CALL(cuStreamCreate, &params, NULL, create(stream));
 }
 
@@ -254,37 +278,53 @@ static int destroy(CUstream stream)
 
 int cuStreamDestroy_v2(CUstream stream)
 {
-    struct { CUstream stream; } params = {stream};
+    struct {
+        CUstream stream;
+    } params = {stream};
     CALL(cuStreamDestroy_v2, &params, NULL, destroy(stream));
 }
 
 int cuEventQuery(void *event)
 {
-    struct { void *event; } params = {event};
+    struct {
+        void *event;
+    } params = {event};
     CALL(cuEventQuery, &params, NULL, unsafe("cuEventQuery"));
 }
 
 int cuGraphLaunch(void *exec, CUstream stream)
 {
-    struct { void *exec; CUstream stream; } params = {exec, stream};
+    struct {
+        void *exec;
+        CUstream stream;
+    } params = {exec, stream};
     CALL(cuGraphLaunch, &params, NULL, exec == NULL ? 400 : work(stream));
 }
 
 int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
 {
-    struct { void **exec; void *graph; unsigned long long flags; } params = {exec, graph, flags};
+    struct {
+        void **exec;
+        void *graph;
+        unsigned long long flags;
+    } params = {exec, graph, flags};
     CALL(cuGraphInstantiateWithFlags, &params, NULL, (*exec = (char *)graph + 0x100000, 0));
 }
 
 int cuModuleLoadData(void **module, const void *image)
 {
-    struct { void **module; const void *image; } params = {module, image};
+    struct {
+        void **module;
+        const void *image;
+    } params = {module, image};
     CALL(cuModuleLoadData, &params, NULL, (*module = (void *)0x3000, 0));
 }
 
 int cuModuleUnload(void *module)
 {
-    struct { void *module; } params = {module};
+    struct {
+        void *module;
+    } params = {module};
     CALL(cuModuleUnload, &params, NULL, unsafe("cuModuleUnload"));
 }
 

@@ -20,10 +20,9 @@ struct data {
     uint32_t correlation;
 };
 
-static const char *const names[] = {
-    NULL,
+static const char *const names[] = {NULL,
 #define X(name) #name,
-    STUB_CALLS(X)
+                                    STUB_CALLS(X)
 #undef X
 };
 

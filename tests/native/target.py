@@ -1,6 +1,6 @@
 """Run in a child process: records with the C probe against the stubs, as a hook of torch would drive it.
 
-    python target.py CONFIG_JSON LIBCUPTI LIBCUDA SCENARIO
+python target.py CONFIG_JSON LIBCUPTI LIBCUDA SCENARIO
 """
 
 import ctypes
@@ -97,6 +97,16 @@ def broken():
         launch(other)  # not captured
         allocate()  # refused
         launch(origin)  # 901
+
+
+def operator():
+    origin = stream()
+    with Capture(origin):
+        context.operator_runs(77, 5)
+        launch(origin)  # as it should be: the operator's stack stands for its own
+        launch(stream())  # beside the capture: its own stack
+        context.operator_runs(0, 0)
+        launch(origin)
 
 
 def other_thread():

@@ -18,7 +18,12 @@ def test_calls_of_a_window_carry_status_stream_stack_and_node(record):
     recording = record("healthy")
     [launch] = recording.calls("cuLaunchKernel")  # the one outside the window is not watched
     assert (launch["code"], launch["cap"], launch["before"], launch["after"], launch["on"]) == (0, 1, 1, 1, 1)
-    assert (launch["kernel"], launch["grid"], launch["block"], launch["smem"]) == ("_Z6kernelPf", [4, 2, 1], [128, 1, 1], 1024)
+    assert (launch["kernel"], launch["grid"], launch["block"], launch["smem"]) == (
+        "_Z6kernelPf",
+        [4, 2, 1],
+        [128, 1, 1],
+        1024,
+    )
     [copy] = recording.calls("cuMemcpyHtoDAsync_v2")
     assert (copy["size"], copy["ptrs"]) == (64, ["0x5000", "0x6000"])
     assert launch["node_handle"] != copy["node_handle"]
@@ -56,8 +61,18 @@ def test_work_beside_the_capture_is_told_with_the_library_that_called(record):
     assert "node_handle" not in beside
     libraries = [(int(r["base"], 16), int(r["end"], 16), r["name"]) for r in recording.of("library")]
     names = [name for at in beside["returns"] for low, high, name in libraries if low <= int(at, 16) < high]
-    assert any(name.startswith("libffi") or name.startswith("_ctypes") for name in names)
+    assert any(name.startswith(("libffi", "_ctypes")) for name in names)
     assert not [name for name in names if name.startswith(("libcuda", "libcupti", "_probe"))]
+
+
+def test_launches_of_an_operator_share_its_stack(record):
+    recording = record("operator")
+    inside, beside, after = recording.calls("cuLaunchKernel")
+    assert (inside["op"], inside["stack"]) == (77, 5)
+    assert beside["op"] == 77
+    assert user_lines(recording, beside["stack"])[1] == "operator"
+    assert "op" not in after
+    assert user_lines(recording, after["stack"])[1] == "operator"
 
 
 def test_a_call_on_another_thread_is_named_with_its_thread_and_line(record):

@@ -26,7 +26,9 @@ def test_stress(name, build_with, tmp_path):
     numbers = [r["q"] for r in records]
     assert len(set(numbers)) == len(numbers), "a number was drawn twice"
     # Which calls on a second stream fall into a window is chance; they are few, and counted apart.
-    chance = [r for r in records if r.get("api", "").startswith(("cuStream", "cuGraphLaunch")) and "Capture" not in r["api"]]
+    chance = [
+        r for r in records if r.get("api", "").startswith(("cuStream", "cuGraphLaunch")) and "Capture" not in r["api"]
+    ]
     told = [r for r in records if r["k"] not in ("stack", "source", "context") and r not in chance]
     assert len(told) == int(done.stdout)
     sizes = collections.Counter(r.get("size") for r in records if r["k"] == "call")

@@ -8,6 +8,7 @@ from cudagraph_doctor.checkers.capture_status import (
     event_use,
     finaliser,
     fork_not_joined,
+    hidden_error,
     host_copy,
     host_sync,
     isolation,
@@ -47,6 +48,7 @@ _MODULES = (
     legacy_stream,
     stale_autograd,
     library_init,
+    hidden_error,
     not_capturable,
 )
 

@@ -19,6 +19,7 @@ RULE = Rule(
     level=Severity.ERROR,
     what="Garbage collection or a __del__ ran during the capture and made an unsafe call (module unload, free, event "
     "destroy).",
+    needs=("driver", "gc", "bindings", "log"),
     see_also=("CGD105", "CGD302"),
     text="""\
 ## What it detects

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cudagraph_doctor.checkers.code.expression import called, find_expression
 from cudagraph_doctor.checkers.invalidation.texts import first_line, is_consequence
-from cudagraph_doctor.checkers.wording.words import Words, at, code
+from cudagraph_doctor.checkers.wording.words import Words, at, begin_place, code, place
 from cudagraph_doctor.findings import Consequence, Rule, Severity
 
 if TYPE_CHECKING:
+    from cudagraph_doctor.checkers.invalidation.cause import Cause
     from cudagraph_doctor.checkers.invalidation.failures import Failure
     from cudagraph_doctor.checkers.invalidation.told import Told
     from cudagraph_doctor.session.model import CaptureState, Session
@@ -77,6 +79,28 @@ def masked(session: Session, capture: CaptureState, told: Told) -> Words | None:
         f"{code(first_line(outcome.exc.message))}, is its consequence.",
         remedy="Fix the first error; the one raised by the end of the capture then goes away by itself.",
         location=where,
+    )
+
+
+def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
+    """Something broke the capture that neither raised nor was seen."""
+    location = cause.line(session)
+    found = find_expression(session, location, lambda n: bool(called(n)))
+    around = capture.change.between if capture.change is not None else (None, None)
+    first, last = (session.location(a.stack) if a is not None else None for a in around)
+    lines = f" between {place(first)} and {place(last)}" if first is not None and last is not None else at(location)
+    suspect = f"; {code(found.text)} ran there" if found.text and cause.place is not None else ""
+    related = tuple(
+        p.with_note(note)
+        for p, note in ((first, "still capturing after this"), (last, "invalid before this"))
+        if p is not None
+    )
+    return Words(
+        message=f"a call that this evidence does not see invalidated the capture{lines}{suspect}; the errors that are "
+        "shown are its consequences.",
+        remedy="Look for CUDA calls of extensions, finalisers and other threads there. A driver of CUDA 12.9 or newer "
+        "names the refused call in its error log; driver evidence names the call and its line.",
+        related=(*related, *begin_place(session, capture)),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from cudagraph_doctor.checkers.capture_status.host_copy_fix import fix_for, index_of, source_operand
+from cudagraph_doctor.checkers.capture_status.host_copy_fix import fix_for, host_operand, index_of, source_operand
 from cudagraph_doctor.checkers.code.expression import Expression, called, find_expression
 from cudagraph_doctor.checkers.code.reads import is_upload
 from cudagraph_doctor.checkers.invalidation.operators import host_side
@@ -15,6 +15,7 @@ from cudagraph_doctor.findings import Rule, Severity
 if TYPE_CHECKING:
     from cudagraph_doctor.checkers.invalidation.cause import Cause
     from cudagraph_doctor.session.model import CaptureState, Session
+    from cudagraph_doctor.trace import events
 
 RULE = Rule(
     id="CGD102",
@@ -69,11 +70,11 @@ def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     found = find_expression(session, location, is_upload)
     host = host_side(cause.op) if cause.op is not None else None
     pinned = host is not None and host.pinned
-    what, remedy = _pinned(found, cause) if pinned else _unpinned(found, cause)
+    what, remedy = _pinned(found, cause) if pinned else _unpinned(found, cause, host)
     return Words(
         message=f"{what}{refused(cause)}.",
         remedy=remedy,
-        fix=fix_for(session, capture, found, location, pinned=pinned) if location is not None else None,
+        fix=fix_for(session, capture, found, location, host) if location is not None else None,
         related=begin_place(session, capture),
     )
 
@@ -90,11 +91,16 @@ def _pinned(found: Expression, cause: Cause) -> tuple[str, str]:
     )
 
 
-def _unpinned(found: Expression, cause: Cause) -> tuple[str, str]:
+def _unpinned(found: Expression, cause: Cause, host: events.Tensor | None) -> tuple[str, str]:
     node, text = found.node, found.text
     if isinstance(node, ast.Subscript):
         return _index(found, node)
     if isinstance(node, ast.Call) and called(node) in {"tensor", "as_tensor", "new_tensor", "from_numpy", "asarray"}:
+        if _constant(node) and not _target(found):
+            return (
+                f"{code(text)} makes a CPU tensor and copies it to the GPU from memory that is not pinned",
+                f"Pass the number {code(found.show(node.args[0]))} itself: operators take Python numbers as they are.",
+            )
         name = _target(found)
         return (
             f"{code(text)} makes a CPU tensor and copies it to the GPU from memory that is not pinned",
@@ -123,6 +129,13 @@ def _unpinned(found: Expression, cause: Cause) -> tuple[str, str]:
             ),
         )
     subject = code(text) if text else code(cause.trigger)
+    operand = host_operand(found, host)
+    if operand is not None:
+        name = code(found.show(operand))
+        return (
+            f"operand {name} of {subject} is a CPU tensor that is not pinned, and is copied to the GPU",
+            f"Make {name} a CUDA tensor before the capture, or a plain Python number if it never changes.",
+        )
     return (
         f"{subject} takes a value from host memory that is not pinned and copies it to the GPU",
         "Make the operand a CUDA tensor before the capture (or a plain Python number, if it never changes).",
@@ -147,6 +160,11 @@ def _index(found: Expression, node: ast.Subscript) -> tuple[str, str]:
         f"{kind} {what} becomes a CPU tensor that is copied to the GPU from memory that is not pinned",
         f"Make the index a CUDA tensor once, before the capture, and index {base} with that tensor.",
     )
+
+
+def _constant(node: ast.Call) -> bool:
+    """It makes a tensor of one number."""
+    return bool(node.args) and isinstance(node.args[0], ast.Constant)
 
 
 def _target(found: Expression) -> str:

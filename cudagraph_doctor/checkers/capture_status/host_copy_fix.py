@@ -7,22 +7,23 @@ import builtins
 from typing import TYPE_CHECKING
 
 from cudagraph_doctor.checkers.code.edit import indent_of, replace_lines, replace_nodes
-from cudagraph_doctor.checkers.code.expression import Expression, called, names_in
+from cudagraph_doctor.checkers.code.expression import Expression, called, dotted, names_in
 
 if TYPE_CHECKING:
     from cudagraph_doctor.checkers.code.text import SourceText
     from cudagraph_doctor.findings import Fix, Location
     from cudagraph_doctor.session.model import CaptureState, Session
+    from cudagraph_doctor.trace import events
 
 _MAKERS = frozenset({"tensor", "as_tensor", "new_tensor", "from_numpy", "asarray"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def fix_for(
-    session: Session, capture: CaptureState, found: Expression, location: Location, *, pinned: bool
+    session: Session, capture: CaptureState, found: Expression, location: Location, host: events.Tensor | None
 ) -> Fix | None:
     """The first way that fits and parses."""
-    node, statement = found.node, found.statement
+    node, statement, pinned = found.node, found.statement, host is not None and host.pinned
     if node is None or statement is None:
         return None
     if isinstance(node, ast.Call) and called(node) in {"copy_", "to", "cuda"} and (pinned or called(node) == "copy_"):
@@ -35,7 +36,31 @@ def fix_for(
     constant = _scalar_constant(found, node)
     if constant is not None:
         return replace_nodes(found.source, location, statement, constant)
-    return _hoist(session, capture, found, location, node)
+    operand = host_operand(found, host)
+    if operand is not None:
+        name = f"{operand.id}_cuda" if isinstance(operand, ast.Name) else "operand_cuda"
+        comment = f"made before the capture: {name} = {found.full(operand)}.cuda()"
+        return replace_nodes(found.source, location, statement, {operand: name}, comment)
+    if called(node) in _MAKERS | {"to", "cuda"}:
+        return _hoist(session, capture, found, location, node)
+    return None
+
+
+def host_operand(found: Expression, host: events.Tensor | None) -> ast.expr | None:
+    """The operand of a call or sum that is the host tensor which the operator was given; None where it is not plain."""
+    node = found.node
+    if host is None or not host.at.isdigit() or called(node) in _MAKERS | {"copy_", "to", "cuda"}:
+        return None
+    operands: list[ast.expr] = []
+    if isinstance(node, ast.BinOp):
+        operands = [node.left, node.right]
+    elif isinstance(node, ast.Call):
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        is_method = owner is not None and dotted(owner).partition(".")[0] not in {"torch", "F", ""}
+        operands = [owner, *node.args] if is_method and owner is not None else list(node.args)
+    index = int(host.at)
+    chosen = operands[index] if index < len(operands) else None
+    return chosen if isinstance(chosen, (ast.Name, ast.Attribute)) else None
 
 
 def source_operand(found: Expression) -> str:
@@ -104,8 +129,10 @@ def _hoist_index(
     device = f"{base}.device" if base else '"cuda"'
     if isinstance(index, ast.List):
         made = f"torch.tensor({found.full(index)}, device={device})"
-    else:
+    elif isinstance(index, ast.Call):
         made = f"{found.full(index)}.to({device})"
+    else:
+        made = f"torch.as_tensor({found.full(index)}, device={device})"
     name = (
         f"{index.id}_cuda"
         if isinstance(index, ast.Name)

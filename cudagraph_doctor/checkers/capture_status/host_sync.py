@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cudagraph_doctor.checkers.capture_status.host_sync_fix import fix_for
 from cudagraph_doctor.checkers.code.expression import Expression, called, dotted, find_expression
 from cudagraph_doctor.checkers.code.reads import is_read
-from cudagraph_doctor.checkers.invalidation import calls, operators
+from cudagraph_doctor.checkers.invalidation import calls, context, operators
 from cudagraph_doctor.checkers.wording.words import Words, begin_place, code, graph_name, refused
 from cudagraph_doctor.findings import Rule, Severity
 
@@ -73,8 +73,9 @@ def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     location = cause.line(session)
     found = find_expression(session, location, _likes(cause))
     graph = graph_name(session, capture)
-    what, remedy = _describe(cause, found, graph)
-    fix = fix_for(found, location, cause, graph) if location is not None else None
+    validates = context.under_distribution(session, cause.stack)
+    what, remedy = _describe(cause, found, graph, validates=validates)
+    fix = fix_for(found, location, cause, graph, validates=validates) if location is not None else None
     return Words(
         message=f"{what} while a stream is capturing{refused(cause)}.",
         remedy=remedy,
@@ -86,7 +87,7 @@ def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
 def _likes(cause: Cause) -> Callable[[ast.expr], bool]:
     """What the blamed expression looks like, where the columns do not tell."""
     if cause.op is None and (cause.family in calls.WAITS or cause.family in calls.QUERIES):
-        return lambda node: called(node) in {"synchronize", "wait", "query", "result"} or "ynchronize" in called(node)
+        return lambda node: called(node) in _WAITING or "ynchronize" in called(node) or is_read(node)
     if cause.why == "mask":
         return lambda node: isinstance(node, ast.Subscript) or called(node) in {"where", "masked_select"}
     if cause.why == "info-check":
@@ -99,14 +100,29 @@ def _likes(cause: Cause) -> Callable[[ast.expr], bool]:
     return is_read
 
 
+_WAITING = frozenset({"synchronize", "wait", "query", "result"})
+
+_REMEDIES = {
+    "repeat_interleave": "Pass `output_size=`, the number of rows of the result: then nothing has to be read back.",
+    "clip_grad_norm_": "Leave out `error_if_nonfinite=True`, and look at the returned norm behind the replay.",
+    "multinomial": "Draw on the GPU alone: `(p / torch.empty_like(p).exponential_()).argmax(-1)` is one sample of `p`.",
+}
+"""Calls that wait in one known way, by their name."""
+
 _SOLVERS = frozenset({"inverse", "cholesky", "svd", "qr", "eigh", "solve", "det", "slogdet", "lstsq", "inv", "lu"})
 
 
-def _describe(cause: Cause, found: Expression, graph: str) -> tuple[str, str]:
+def _describe(cause: Cause, found: Expression, graph: str, *, validates: bool) -> tuple[str, str]:
     """(what happened, what to do)."""
     read = _describe_read(found, graph)
-    if (cause.op is None and cause.why in {"wait", ""}) or (cause.op is None and cause.family in calls.WAITS):
+    waits = cause.op is None and (cause.why in {"wait", ""} or cause.family in calls.WAITS)
+    if waits and (read is None or found.method in _WAITING):
         return _describe_wait(cause, found, graph)
+    if validates:
+        return (
+            f"{_subject(found, cause)} checks its arguments on the host, which waits for the GPU",
+            "Pass `validate_args=False`, or make the distribution before the capture.",
+        )
     if cause.why == "info-check":
         return (
             f"{_subject(found, cause)} {_INFO_CHECKED}, which waits for the GPU",
@@ -119,6 +135,8 @@ def _describe(cause: Cause, found: Expression, graph: str) -> tuple[str, str]:
         return _describe_shape(cause, found)
     if read is not None:
         return read
+    if found.method in _REMEDIES:
+        return f"{_subject(found, cause)} waits for the GPU", _REMEDIES[found.method]
     if cause.operator == "equal":
         return (
             f"{_subject(found, cause)} returns a Python bool, so it waits for the GPU",

@@ -9,7 +9,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from cudagraph_doctor.checkers.capture_status.host_sync_shapes import static_shape
-from cudagraph_doctor.checkers.code.edit import guarded, replace_nodes, replace_statement
+from cudagraph_doctor.checkers.code.edit import guarded, replace_lines, replace_nodes, replace_statement
 from cudagraph_doctor.checkers.code.expression import Expression, called, names_in
 from cudagraph_doctor.checkers.code.reads import READ_METHODS
 
@@ -20,16 +20,26 @@ if TYPE_CHECKING:
 NOT_CAPTURING = "not torch.cuda.is_current_stream_capturing()"
 
 
-def fix_for(found: Expression, location: Location, cause: Cause, graph: str) -> Fix | None:
-    """The first way that fits; None only where the text of the line was not recorded."""
+def fix_for(found: Expression, location: Location, cause: Cause, graph: str, *, validates: bool = False) -> Fix | None:
+    """The first way that fits; None only where the text of the line was not recorded, or cannot be changed safely."""
     statement = found.statement
     if statement is None:
         return None
+    if validates and found.call is not None:
+        return _without_checks(found, location, found.call)
+    if any(isinstance(above, ast.Lambda) for above in _up(found)):
+        return (
+            static_shape(found, location, cause)
+            or _select_on_device(found, location)
+            or _skip_in_lambda(found, location)
+        )
     return (
         static_shape(found, location, cause)
         or _select_on_device(found, location)
+        or _select_statement(found, location)
         or _flag_on_device(found, location, graph)
         or _keep_on_device(found, location, graph)
+        or _made_before(found, location)
         or _skip_while_capturing(found, location)
     )
 
@@ -85,13 +95,65 @@ def _select_on_device(found: Expression, location: Location) -> Fix | None:
     return replace_nodes(found.source, location, statement, {choice: new})
 
 
+def _select_statement(found: Expression, location: Location) -> Fix | None:
+    """`if t > 0: return a` before `return b`, or with an `else`, becomes `return torch.where(t > 0, a, b)`."""
+    statement = found.statement
+    if not isinstance(statement, ast.If) or len(statement.body) != 1 or not _inside(found, statement.test):
+        return None
+    block = found.source.block_of(statement)
+    after = block[block.index(statement) + 1 :] if not statement.orelse else statement.orelse
+    one, other = statement.body[0], after[0] if after else None
+    if other is None or (statement.orelse and len(statement.orelse) != 1):
+        return None
+    pair = _same_target(found, one, other)
+    if pair is None or (not statement.orelse and not isinstance(one, ast.Return)):
+        return None
+    target, first, second = pair
+    new = f"{target}torch.where({device_side(found, statement.test)}, {found.full(first)}, {found.full(second)})"
+    end = other.end_lineno or other.lineno
+    indent = found.source.lines[statement.lineno - 1][: statement.col_offset]
+    return replace_lines(found.source, location, statement.lineno, end, [indent + new])
+
+
+def _same_target(found: Expression, one: ast.stmt, other: ast.stmt) -> tuple[str, ast.expr, ast.expr] | None:
+    """`return ` or `y = `, and the two values, if both statements give a value to the same thing."""
+    if (
+        isinstance(one, ast.Return)
+        and isinstance(other, ast.Return)
+        and one.value is not None
+        and other.value is not None
+    ):
+        return "return ", one.value, other.value
+    if isinstance(one, ast.Assign) and isinstance(other, ast.Assign) and len(one.targets) == 1 == len(other.targets):
+        names = found.full(one.targets[0]), found.full(other.targets[0])
+        return (f"{names[0]} = ", one.value, other.value) if names[0] == names[1] else None
+    return None
+
+
+def _without_checks(found: Expression, location: Location, call: ast.Call) -> Fix | None:
+    """`Categorical(logits=x)` becomes `Categorical(logits=x, validate_args=False)`."""
+    assert found.statement is not None
+    named = [f"{k.arg}={found.full(k.value)}" for k in call.keywords if k.arg and k.arg != "validate_args"]
+    arguments = ", ".join([*(found.full(a) for a in call.args), *named, "validate_args=False"])
+    return replace_nodes(found.source, location, found.statement, {call: f"{found.full(call.func)}({arguments})"})
+
+
+def _skip_in_lambda(found: Expression, location: Location) -> Fix | None:
+    """The body of a lambda is skipped while capturing; a guard around the statement would run when it is made."""
+    body = next((a.body for a in _up(found) if isinstance(a, ast.Lambda)), None)
+    if body is None or found.statement is None:
+        return None
+    new = f"{found.full(body)} if {NOT_CAPTURING} else None"
+    return replace_nodes(found.source, location, found.statement, {body: new})
+
+
 def _flag_on_device(found: Expression, location: Location, graph: str) -> Fix | None:
     """`if nxt.item() == EOS:` becomes a tensor that is looked at behind the replay."""
     statement = found.statement
     if not isinstance(statement, ast.If) or statement.orelse or not _inside(found, statement.test):
         return None
     body = "; ".join(" ".join(found.full(part).split()) for part in statement.body)
-    flag = f"{_base_name(found.node)}_flag"
+    flag = f"{_base_name(found.node, 'stop')}_flag"
     if len(body) > 60 or any(isinstance(part, (ast.Return, ast.Break, ast.Continue)) for part in statement.body):
         return None
     new = [
@@ -120,6 +182,20 @@ def _keep_on_device(found: Expression, location: Location, graph: str) -> Fix | 
     )
     outer = _outermost_read(found, node)
     return replace_nodes(found.source, location, statement, {outer: device_side(found, outer)}, comment)
+
+
+def _made_before(found: Expression, location: Location) -> Fix | None:
+    """`y = torch.arange(int(n))` uses a value that is computed before the capture: right where it never changes."""
+    node, statement = found.node, found.statement
+    if node is None or not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.For)):
+        return None
+    value = statement.iter if isinstance(statement, ast.For) else statement.value
+    if value is None or not _inside(found, value) or isinstance(node, ast.JoinedStr):
+        return None
+    outer = _outermost_read(found, node)
+    name = f"{_base_name(outer, 'static')}_value"
+    comment = f"computed before the capture, if it never changes: {name} = {found.full(outer)}"
+    return replace_nodes(found.source, location, statement, {outer: name}, comment)
 
 
 def _skip_while_capturing(found: Expression, location: Location) -> Fix | None:
@@ -204,8 +280,8 @@ _NEEDS_NUMBERS = frozenset(
 )
 
 
-def _base_name(node: ast.expr | None) -> str:
-    """A name for the flag: `nxt` of `nxt.item()`, `stop` where nothing better is there."""
+def _base_name(node: ast.expr | None, otherwise: str) -> str:
+    """A name to derive others from: `nxt` of `nxt.item()`; another where nothing better is there."""
     while isinstance(node, (ast.Call, ast.Attribute, ast.Subscript, ast.Compare, ast.UnaryOp, ast.BinOp)):
         if isinstance(node, ast.Call):
             node = node.func.value if isinstance(node.func, ast.Attribute) else (node.args[0] if node.args else None)
@@ -217,4 +293,4 @@ def _base_name(node: ast.expr | None) -> str:
             node = node.left
         else:
             node = node.value
-    return node.id if isinstance(node, ast.Name) and node.id not in {"torch", "self"} else "stop"
+    return node.id if isinstance(node, ast.Name) and node.id not in {"torch", "self"} else otherwise

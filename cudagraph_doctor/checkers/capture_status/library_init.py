@@ -19,6 +19,7 @@ RULE = Rule(
     slug="library-initialised-in-capture",
     level=Severity.ERROR,
     what="First use of cuBLAS/cuDNN/cuSOLVER/NCCL in the capture created handles or workspaces.",
+    needs=("driver", "python"),
     see_also=("CGD105", "CGD303"),
     text="""\
 ## What it detects

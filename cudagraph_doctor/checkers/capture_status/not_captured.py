@@ -22,6 +22,7 @@ RULE = Rule(
     level=Severity.ERROR,
     what="A kernel, copy or memset was launched during the capture window on a stream that is not part of the capture: "
     "it ran once, at capture time, and is missing from every replay.",
+    needs=("driver", "ops"),
     see_also=("CGD109", "CGD112", "CGD201"),
     text="""\
 ## What it detects

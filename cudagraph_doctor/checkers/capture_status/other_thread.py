@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cudagraph_doctor.checkers.code.edit import replace_nodes
 from cudagraph_doctor.checkers.code.expression import called, find_expression
 from cudagraph_doctor.checkers.invalidation import legality
 from cudagraph_doctor.checkers.invalidation.calls import is_device_wide
+from cudagraph_doctor.checkers.invalidation.hints import hint_of
 from cudagraph_doctor.checkers.invalidation.operators import short
 from cudagraph_doctor.checkers.wording.words import Words, begin_place, code, refused
 from cudagraph_doctor.findings import Rule, Severity
@@ -14,6 +16,7 @@ from cudagraph_doctor.session.apis import Family
 
 if TYPE_CHECKING:
     from cudagraph_doctor.checkers.invalidation.cause import Cause
+    from cudagraph_doctor.findings import Fix
     from cudagraph_doctor.session.model import CaptureState, Session
 
 RULE = Rule(
@@ -21,6 +24,7 @@ RULE = Rule(
     slug="unsafe-call-on-other-thread",
     level=Severity.ERROR,
     what="A call on another thread (pin-memory, offload, telemetry, NCCL watchdog) invalidated a global-mode capture.",
+    needs=("driver", "bindings", "log", "c-calls", "simulated"),
     see_also=("CGD105", "CGD106"),
     text="""\
 ## What it detects
@@ -61,7 +65,7 @@ thread, or the driver's own error log (CUDA 12.9 and newer), which names the thr
 
 def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     """The other thread, its call, and whether another mode would have been enough."""
-    thread = session.thread_name(cause.tid)
+    thread = _thread_name(session, cause.tid)
     location = cause.line(session)
     name = code(_call(session, cause))
     enough = _thread_local_is_enough(session, capture, cause)
@@ -72,8 +76,8 @@ def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     worker = f"pause thread {code(thread)} while capturing"
     if enough is False:
         remedy = (
-            f"`thread_local` would not have helped: this call conflicts with a capture in every mode. "
-            f"{worker.capitalize()}, or let it wait for its own stream or event instead of the device."
+            f"No capture mode allows this call, `thread_local` would not have helped: "
+            f"{worker}, or let it wait for its own stream or event instead of the device."
         )
     elif enough is None:
         remedy = f"{worker[0].upper()}{worker[1:]}, or make the call before the capture begins."
@@ -82,20 +86,49 @@ def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
             'Capture with `capture_error_mode="thread_local"`: that would have been enough for this call. Or '
             f"{worker}, or let it run under `cudaThreadExchangeStreamCaptureMode` (relaxed)."
         )
-    return Words(message, remedy, related=begin_place(session, capture, _note(location)))
+    return Words(
+        message,
+        remedy,
+        fix=_thread_local(session, capture) if enough else None,
+        related=begin_place(session, capture, _note(location)),
+    )
+
+
+def _thread_local(session: Session, capture: CaptureState) -> Fix | None:
+    """`torch.cuda.graph(g)` becomes `torch.cuda.graph(g, capture_error_mode="thread_local")`."""
+    begin = session.location(capture.begin.stack)
+    found = find_expression(session, begin, lambda n: called(n) in {"graph", "capture_begin"})
+    call = found.call
+    if begin is None or call is None or found.statement is None or found.method not in {"graph", "capture_begin"}:
+        return None
+    kept = [f"{k.arg}={found.full(k.value)}" for k in call.keywords if k.arg and k.arg != "capture_error_mode"]
+    arguments = ", ".join([*(found.full(a) for a in call.args), *kept, 'capture_error_mode="thread_local"'])
+    return replace_nodes(found.source, begin, found.statement, {call: f"{found.full(call.func)}({arguments})"})
 
 
 def _note(location: object) -> str:
     return "the capture that it invalidated begins here" if location is not None else "the capture begins here"
 
 
+def _thread_name(session: Session, tid: int) -> str:
+    """The thread's name, from its record or from an exception that ended it."""
+    if tid in session.threads:
+        return session.thread_name(tid)
+    return next((r.thread for r in session.exceptions if r.tid == tid and r.thread), session.thread_name(tid))
+
+
 def _call(session: Session, cause: Cause) -> str:
     """The other thread's call in its own words."""
+    if not cause.api and cause.op is None:
+        line = find_expression(session, cause.line(session), lambda n: hint_of([n]) is not None)
+        return line.text or "an unsafe CUDA function"
     found = find_expression(session, cause.line(session), lambda n: bool(called(n)) and _stands_for(called(n), cause))
     if found.call is not None and _stands_for(found.method, cause):
         return found.text
     if cause.op is not None:
         return cause.op.name
+    if cause.api and found.text and cause.unseen:
+        return found.text
     return cause.activity.name if cause.activity is not None and cause.activity.failed else cause.call
 
 

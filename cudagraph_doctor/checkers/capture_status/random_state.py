@@ -79,7 +79,7 @@ def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
         again = code(graph + ".replay()")
         remedy = f"Seed before the capture, or between replays: {again} advances the generator by itself."
     reason = f" ({first_line(said).rstrip('.')})" if said else ""
-    return Words(f"{what}, which torch refuses{reason}.", remedy, related=begin_place(session, capture))
+    return Words(f"{what}; torch refuses that{reason}.", remedy, related=begin_place(session, capture))
 
 
 def _unregistered(session: Session, found: Expression, cause: Cause, generator: str, graph: str) -> tuple[str, str]:

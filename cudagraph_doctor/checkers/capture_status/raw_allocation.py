@@ -20,6 +20,7 @@ RULE = Rule(
     level=Severity.ERROR,
     what="cudaMalloc/cudaFree/cudaMallocHost/... made directly (not through a caching allocator) on the capturing "
     "thread.",
+    needs=("driver", "bindings", "log", "c-calls", "simulated"),
     see_also=("CGD104", "CGD106", "CGD115"),
     text="""\
 ## What it detects

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from cudagraph_doctor._wire import STATUS_NONE
 from cudagraph_doctor.checkers.invalidation.operators import is_copy
 from cudagraph_doctor.session.memory import WindowMemory, is_work, touches
+from cudagraph_doctor.session.model import Activity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from cudagraph_doctor.session.memory import Touch
-    from cudagraph_doctor.session.model import Activity, CaptureState, Session
+    from cudagraph_doctor.session.model import CaptureState, Session
 
 
 class Tie(enum.Enum):
@@ -45,15 +46,12 @@ def uncaptured_work(session: Session, capture: CaptureState) -> Iterator[Uncaptu
 
     Work on other threads is theirs, and a copy whose target the graph does not read is a prefetch: both are deliberate.
     """
-    memory: WindowMemory | None = None
-    for activity in capture.activities:
-        if not _is_loose(capture, activity):
-            continue
-        memory = memory or WindowMemory(capture)
-        if activity.kind == "replay":
-            tied = _tie_replay(session, activity, memory)
-        else:
-            tied = _tie(activity, memory)
+    replays = [Activity(r) for r in session.replays if r.cap == capture.id and not r.total]
+    loose = [a for a in (*capture.activities, *replays) if _is_loose(capture, a)]
+    memory = WindowMemory(capture) if loose else None
+    for activity in sorted(loose, key=lambda a: a.q):
+        assert memory is not None
+        tied = _tie_replay(session, activity, memory) if activity.kind == "replay" else _tie(activity, memory)
         if tied is not None:
             yield tied
 

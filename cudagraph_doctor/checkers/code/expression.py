@@ -81,6 +81,10 @@ def find_expression(
     if location.column is not None and location.end_column is not None:
         node = source.expression_at(location.line, location.column, location.end_line, location.end_column)
         node = _whole(source, node)
+        tested = source.test_starting_at(location.line, location.column) if node is None else None
+        if tested is not None:
+            statement, node = tested
+            return Expression(source, node, statement, exact=True)
         if node is not None:
             statement = _statement_of(source, node) or statement
             if likes is None or likes(node):

@@ -48,6 +48,16 @@ class SourceText:
                 best = node
         return best
 
+    def test_starting_at(self, line: int, column: int) -> tuple[ast.stmt, ast.expr] | None:
+        """The `if`, `while` or `assert` that starts here, and its test.
+
+        Python 3.11 gives the jump on a test the position of the whole statement.
+        """
+        for node in self._statements():
+            if (node.lineno, node.col_offset) == (line, column) and isinstance(node, (ast.If, ast.While, ast.Assert)):
+                return node, node.test
+        return None
+
     def expressions(self, statement: ast.stmt) -> Iterator[ast.expr]:
         """The expressions of a statement, of a compound one only those of its header, outermost first."""
         bodies = {id(child) for block in blocks(statement) for child in block}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from cudagraph_doctor._wire import STATUS_INVALIDATED
+
 if TYPE_CHECKING:
     from cudagraph_doctor.session.model import CaptureState, Session
 
@@ -22,6 +24,9 @@ def aftermath(session: Session, capture: CaptureState, graph: str) -> tuple[str,
     state = capture.state
     if state is None:
         return ()
+    if not capture.begin.api.startswith("torch"):
+        still = "the stream still counts as capturing: `cudaStreamEndCapture` on it, which returns 901, ends that"
+        return (still,) if state.status == STATUS_INVALIDATED else ()
     facts = []
     if state.stream_current:
         found = session.streams.get(state.stream or capture.stream)
@@ -30,7 +35,7 @@ def aftermath(session: Session, capture: CaptureState, graph: str) -> tuple[str,
             f"{stream}, on which the capture ran, is still the current stream of this thread: "
             "`torch.cuda.set_stream(torch.cuda.default_stream())` restores the default stream"
         )
-    if state.status == 2:
+    if state.status == STATUS_INVALIDATED:
         facts.append("the stream still counts as capturing: end the capture (`capture_end()`) before anything else")
     if state.pool not in _CLEAN:
         facts.append(f"the graph's private memory pool: {state.pool}; `{graph}.reset()` gives it back")

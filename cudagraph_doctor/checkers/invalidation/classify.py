@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cudagraph_doctor.checkers.invalidation import context, operators, texts
 from cudagraph_doctor.checkers.invalidation.cause import OWN_CODES, Cause
-from cudagraph_doctor.checkers.invalidation.decide import Verdict, decide, weaker
+from cudagraph_doctor.checkers.invalidation.decide import Verdict, decide, replace_confidence, weaker
+from cudagraph_doctor.checkers.invalidation.hints import hint_of_line
 from cudagraph_doctor.checkers.invalidation.told import Told, told_by
 from cudagraph_doctor.checkers.invalidation.witness import Witness, witness_of
 from cudagraph_doctor.findings import Confidence
@@ -45,6 +47,10 @@ def _from_witness(session: Session, capture: CaptureState, witness: Witness) -> 
         if exact is not None:
             return exact
     verdict = decide(session, capture, witness)
+    if not witness.api and witness.op is None:
+        # Nobody named the call: the name on the user's line says what it does.
+        hint = hint_of_line(session, witness.place or session.location(witness.stack))
+        witness = replace(witness, api=hint.api) if hint is not None else witness
     return Cause(
         rule=verdict.rule,
         trigger=witness.api or (witness.op.name if witness.op is not None else _name(witness)),
@@ -126,7 +132,8 @@ def _from_exception(session: Session, capture: CaptureState, told: Told) -> Caus
     verdict = _of_text(session, told)
     if verdict is None and told.code in OWN_CODES:
         verdict = decide(session, capture, _as_witness(told))
-        verdict = Verdict(verdict.rule, verdict.why, weaker(verdict.confidence, Confidence.LIKELY))
+        if capture.change is None:
+            verdict = replace_confidence(verdict, weaker(verdict.confidence, Confidence.LIKELY))
     if verdict is None:
         return None
     op = told.op

@@ -52,6 +52,7 @@ _FORMATTING = ((re.compile(r"torch/_tensor_str\.py$"), re.compile(r"")),)
 _BLOCK = (
     (re.compile(r"torch/cuda/graphs\.py$"), re.compile(r"^(?:graph\.__(?:enter|exit)__|make_graphed_callables)$")),
 )
+_DISTRIBUTION = ((re.compile(r"torch/distributions/"), re.compile(r"__init__$|_validate_sample")),)
 _CHECKPOINT = ((re.compile(r"torch/utils/checkpoint\.py$"), re.compile(r"")),)
 
 Pattern = tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]
@@ -104,6 +105,11 @@ def under_formatting(session: Session, stack: int) -> bool:
 def under_capture_block(session: Session, stack: int) -> bool:
     """`torch.cuda.graph` is being entered or left: a capture begins or ends here."""
     return _under(session, stack, _BLOCK)
+
+
+def under_distribution(session: Session, stack: int) -> bool:
+    """A `torch.distributions` object checks its arguments."""
+    return _under(session, stack, _DISTRIBUTION)
 
 
 def under_checkpoint(session: Session, stack: int) -> bool:

@@ -55,7 +55,7 @@ def decide(session: Session, capture: CaptureState, witness: Witness) -> Verdict
         or _unsafe(family)
         or _by_operator(witness)
         or _by_hint(session, witness)
-        or Verdict("CGD105", "unnamed", Confidence.POSSIBLE)
+        or Verdict("CGD116", "unseen", Confidence.LIKELY)
     )
 
 

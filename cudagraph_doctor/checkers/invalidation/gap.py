@@ -74,6 +74,8 @@ def _calls_after(source: SourceText, first: Location, last: int | None) -> list[
     here = source.statement_at(first.line)
     scope = source.enclosing(here, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module) if here is not None else None
     limit = last if last is not None else getattr(scope, "end_lineno", None) or len(source.lines)
+    if isinstance(here, (ast.With, ast.AsyncWith)):  # the capture's own block: what runs in it
+        limit = min(limit, here.end_lineno or limit)
     block_end = (
         max((s.end_lineno or s.lineno for s in source.block_of(here)), default=limit) if here is not None else limit
     )

@@ -43,12 +43,11 @@ class Told:
 
 def told_by(session: Session, capture: CaptureState) -> Told | None:
     """The earliest exception that ended the region and is no consequence of another; None: it ended without one."""
-    del session
     for record, link in _links(capture):
         code = link.code or texts.code_of(link.message)
         if texts.is_consequence(link.message, code) or code in {903, 904, 908}:
             continue
-        activity = _raiser(capture, link.type, link.message)
+        activity = _raiser(session, capture, link.type, link.message)
         if activity is not None and activity.before == STATUS_INVALIDATED:
             continue  # the capture was lost before: an error that surfaced late
         stack = activity.stack if activity is not None and activity.stack else link.stack
@@ -56,7 +55,7 @@ def told_by(session: Session, capture: CaptureState) -> Told | None:
     passing = capture.end.exc if capture.end is not None else None
     if passing is None or capture.end is None or texts.is_consequence(passing.message, passing.code):
         return None
-    activity = _raiser(capture, passing.type, passing.message)
+    activity = _raiser(session, capture, passing.type, passing.message)
     if activity is not None and activity.before == STATUS_INVALIDATED:
         return None
     stack = activity.stack if activity is not None else 0
@@ -80,13 +79,21 @@ def _links(capture: CaptureState) -> Iterator[tuple[events.ExceptionRecord, even
         yield from ((record, link) for link in reversed(record.chain))
 
 
-def _raiser(capture: CaptureState, kind: str, message: str) -> Activity | None:
-    """The innermost activity of the window that raised this exception: it was written last and holds no other."""
+def _raiser(session: Session, capture: CaptureState, kind: str, message: str) -> Activity | None:
+    """The innermost activity of the window that raised this exception last.
+
+    Operators are written before what they hold, so the last one is the innermost. A call from Python is written after
+    what it held, as the exception passes through it: the one with the deepest stack is the innermost.
+    """
     raised = [a for a in capture.activities if a.exc is not None and a.exc.message[:200] == message[:200]]
     same = [a for a in raised if a.exc is not None and a.exc.type.rpartition(".")[2] == kind.rpartition(".")[2]]
     found = same or raised
-    holders = {id(outer) for a in found for outer in a.enclosing()}
-    ops = [a for a in found if a.kind == "op" and id(a) not in holders]
-    rest = [a for a in found if id(a) not in holders]
-    innermost = ops or rest
-    return innermost[-1] if innermost else None
+    operators = [a for a in found if a.kind == "op"]
+    if operators:
+        return operators[-1]
+    return max(found, key=lambda a: (_depth(session, a.stack), a.q), default=None)
+
+
+def _depth(session: Session, stack: int) -> int:
+    record = session.stacks.get(stack)
+    return len(record.frames) + record.cut if record is not None else 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cudagraph_doctor._wire import STATUS_ACTIVE
 from cudagraph_doctor.checkers.invalidation import gap, texts
-from cudagraph_doctor.checkers.invalidation.calls import family_of, is_noise, reaches_cuda
+from cudagraph_doctor.checkers.invalidation.calls import UNSAFE, family_of, is_noise, reaches_cuda
 from cudagraph_doctor.checkers.invalidation.cause import CONSEQUENCE, OWN_CODES
 from cudagraph_doctor.findings import Confidence
 from cudagraph_doctor.session.apis import EXACT_LAYERS, Family
@@ -52,7 +53,7 @@ class Witness:
 
 def witness_of(session: Session, capture: CaptureState, change: Change) -> Witness | None:
     """Who made the status of a capture change; None where only the end of the capture did."""
-    log = first_refusal(change.logs) or first_refusal(capture.logs)
+    log = first_refusal(change.logs)
     across = change.across
     if across is not None and _is_culprit(across, log):
         return _seen(across, log)
@@ -62,7 +63,7 @@ def witness_of(session: Session, capture: CaptureState, change: Change) -> Witne
         _refused_call(capture, change, log)
         or _other_thread(session, capture, change, log)
         or _thread_exception(session, capture, change)
-        or _collection(capture, change)
+        or _collection(capture, change, log)
         or _gap(session, capture, change, log)
     )
 
@@ -92,7 +93,13 @@ def _seen(across: Activity, log: events.Log | None) -> Witness:
     stack = across.stack or (op.stack if op is not None else 0)
     if stack == 0:
         stack = next((a.stack for a in across.enclosing() if a.stack), 0)
-    sure = exact or (log is not None and log.thread == across.tid) or across.code in OWN_CODES
+    # The codes of waits, of the legacy stream and of captured events stand for one thing each.
+    sure = (
+        code in {902, 905, 906, 907}
+        or exact
+        or (log is not None and log.thread == across.tid)
+        or across.code in OWN_CODES
+    )
     return Witness(
         key=across.q,
         tid=_thread_of(across, op),
@@ -120,6 +127,7 @@ def _refused_call(capture: CaptureState, change: Change, log: events.Log | None)
             first <= activity.q < change.record.q
             and activity.code in OWN_CODES
             and activity.kind in {"call", "pycall", "op"}
+            and activity.after != STATUS_ACTIVE
         ):
             return _seen(activity, log if log is not None and log.thread in {0, activity.tid} else None)
     return None
@@ -158,8 +166,13 @@ def _thread_exception(session: Session, capture: CaptureState, change: Change) -
     return None
 
 
-def _collection(capture: CaptureState, change: Change) -> Witness | None:
-    """A garbage collection on this thread between the two looks that collected something."""
+def _collection(capture: CaptureState, change: Change, log: events.Log | None) -> Witness | None:
+    """A garbage collection on this thread between the two looks that collected something.
+
+    With the driver's log as witness if it names a call that finalisers make.
+    """
+    if log is not None and family_of(log.api) not in UNSAFE:
+        return None
     since = change.record.since or capture.first_q
     inside = [e for e in capture.gcs if since <= e.q <= change.record.q and e.tid == capture.tid]
     stopped = next((e for e in inside if e.phase == "stop" and e.collected), None)
@@ -167,7 +180,8 @@ def _collection(capture: CaptureState, change: Change) -> Witness | None:
         return None
     started = [e for e in inside if e.phase == "start" and e.q < stopped.q]
     stack = started[-1].stack if started and started[-1].stack else stopped.stack
-    return Witness(stopped.q, capture.tid, stack, Confidence.LIKELY, api="gc.collect")
+    api, code = (log.api, log.code) if log is not None else ("gc.collect", 0)
+    return Witness(stopped.q, capture.tid, stack, Confidence.LIKELY, api=api, code=code, log=log)
 
 
 def _gap(session: Session, capture: CaptureState, change: Change, log: events.Log | None) -> Witness:

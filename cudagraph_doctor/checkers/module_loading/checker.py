@@ -16,7 +16,7 @@ from cudagraph_doctor.session.apis import Family, base_name, family
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cudagraph_doctor.findings import Finding
+    from cudagraph_doctor.findings import Finding, Rule
     from cudagraph_doctor.session.model import Session
 
 _MODULES = {module.RULE.id: module for module in (load, unload, jit_or_autotune)}
@@ -27,6 +27,12 @@ class ModuleLoading(Checker):
 
     name = "module_loading"
     rules = tuple(module.RULE for module in _MODULES.values())
+
+    def not_checked(self, rule: Rule, session: Session) -> str | None:
+        """As usual; the simulated device has neither modules nor compilers."""
+        if session.header.backend == "sim":
+            return "the simulated device loads no modules and compiles no kernels"
+        return super().not_checked(rule, session)
 
     def check(self, session: Session) -> Iterator[Finding]:
         """Yield failed captures whose cause is a load, an unload, a compiler or a tuner, then loads that went well."""

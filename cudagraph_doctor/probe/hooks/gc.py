@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 NAME = "gc"
 MODULES: tuple[str, ...] = ()
+OLDEST = 2
+YOUNG = 400
+"""Records of one window after which only collections of the oldest generation are told: a compilation has thousands."""
 
 
 def install(module: ModuleType | None, context: Context) -> Active:
@@ -36,9 +39,11 @@ class Collections(Part):
         self._windows = windows_of(context)
         self._guarded = context.guard(NAME)(self._record)
         self._ours: dict[int, Outside] = {}
+        self._told = 0
 
     def began(self, window: Window) -> None:
         """First window: listen."""
+        self._told = 0
         if self._seen not in gc.callbacks:
             gc.callbacks.append(self._seen)
 
@@ -67,6 +72,9 @@ class Collections(Part):
     def _record(self, phase: str, info: dict[str, Any]) -> None:
         window = self._windows.here()
         if window is None:
+            return
+        self._told += 1
+        if self._told > YOUNG and info.get("generation", 0) < OLDEST:
             return
         fields: dict[str, Any] = {"phase": phase, "generation": info.get("generation", 0), "cap": window.id}
         if phase == "stop":

@@ -1,7 +1,7 @@
 """Driver evidence: the C probe (`probe/native`), armed at the first sign of a capture.
 
-Nothing is loaded or subscribed before a hook of Python's sees a capture about to begin. From then on the probe sees every
-capture itself, whoever begins it. It is given up for good when a profiler needs CUPTI (`hooks/profiler.py`).
+Nothing is loaded or subscribed before a hook of Python's sees a capture about to begin. From then on the probe sees
+every capture itself, whoever begins it. It is given up for good when a profiler needs CUPTI (`hooks/profiler.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from _thread import get_native_id
 
 from cudagraph_doctor.probe.arm import Part, Window, windows_of
 from cudagraph_doctor.probe.context import Active, Unavailable
-from cudagraph_doctor.probe.native_loader import LIBRARY, REASONS, Library, Unloadable, trace_of
+from cudagraph_doctor.probe.native_loader import LIBRARY, REASONS, Library, UnloadableError, trace_of
 from cudagraph_doctor.probe.native_maps import foreign_tool, mapped, one_of
 
 TYPE_CHECKING = False
@@ -38,6 +38,7 @@ def install(module: ModuleType | None, context: Context) -> Active | Unavailable
     if os.environ.get("KINETO_USE_DAEMON"):
         return Unavailable("CUPTI belongs to the profiler's daemon (KINETO_USE_DAEMON is set)")
     probe = native_probe(context)
+    probe.wanted = True
     windows_of(context).add(probe)
     context.after_fork(probe.forked)
     atexit.register(probe.stop)
@@ -53,6 +54,8 @@ class NativeProbe(Part):
         self._context = context
         self._library: Library | None = None
         self._given_up = ""
+        self.wanted = False
+        """Driver evidence was asked for."""
         self._trace = (-1, 0, 0)
         self._written: set[tuple[str, int]] = set()
 
@@ -68,21 +71,28 @@ class NativeProbe(Part):
             return
         try:
             self._library, version = self._arm()
-        except (Unloadable, OSError) as error:
+        except (UnloadableError, OSError) as error:
             self._give_up(str(error), state="unavailable")
             return
         self._context.pushed_log = bool(self._library.quick.cgd_logs())
+        if self._context.pushed_log:
+            self._context.capability("log", "on")
+        self._context.operator_runs = self._library.quick.cgd_operator
         self._context.capability(NAME, "on", versions={"cupti": version})
-        self._context.write("evidence", level="driver", why=f"CUPTI {version}")
+        self._context.write("evidence", level="driver")
 
     def beginning(self, window: Window) -> None:
         """The next capture that this thread begins is this window's."""
         if self._library is not None:
             self._library.quick.cgd_announce(get_native_id(), window.id)
+            if os.environ.get("CGD_TRIAL"):
+                self._library.slow.cgd_trial_window(1)
 
     def done(self, window: Window, q: int) -> None:
         """The capture has ended: write down what its stacks and return addresses refer to."""
         if self._library is not None:
+            if os.environ.get("CGD_TRIAL"):
+                self._library.slow.cgd_trial_window(0)
             self._library.quick.cgd_announce(get_native_id(), 0)  # it may never have come to the driver
             self.settle(self._library)
 
@@ -93,10 +103,10 @@ class NativeProbe(Part):
         if library is not None:
             library.release()
             self.settle(library)
-            self._context.pushed_log = False
+            self._withdraw()
             self._context.write("hand-over", what="cupti", to=to, why="only one subscriber is allowed")
             self._context.write("evidence", level="python", why=f"{to} took CUPTI")
-        if not self._given_up:
+        if self.wanted and not self._given_up:
             self._give_up(f"{to} uses CUPTI", state="off")
 
     def settle(self, library: Library) -> None:
@@ -120,26 +130,31 @@ class NativeProbe(Part):
     def forked(self) -> None:
         """In a forked child the C probe is off: CUDA does not work there."""
         self._library, self._given_up = None, self._given_up or "off in a forked process"
-        self._context.pushed_log = False
+        self._withdraw()
 
     # ── the parts ───────────────────────────────────────────────────────────────────────────────
     def _arm(self) -> tuple[Library, str]:
         libraries = mapped()
         tool = foreign_tool(libraries)
         if tool:
-            raise Unloadable(f"{tool} is attached: only one CUDA tool works at a time")
+            raise UnloadableError(f"{tool} is attached: only one CUDA tool works at a time")
         cupti, driver = one_of(libraries, "cupti"), one_of(libraries, "cuda")
         if cupti is None:
-            raise Unloadable("libcupti is not mapped: this torch has CUPTI linked in, or comes without it")
+            raise UnloadableError("libcupti is not mapped: this torch has CUPTI linked in, or comes without it")
         if driver is None:
-            raise Unloadable("libcuda is not mapped")
+            raise UnloadableError("libcuda is not mapped")
         library = Library(str(self._context.config.get("native_library") or LIBRARY))
         self._trace = library.configure(self._context, cupti, driver, mapped())
         code, version, holder = library.arm()
         if code != 0:
-            raise Unloadable(holder or REASONS.get(code, f"cuptiSubscribe failed with {code}"))
+            raise UnloadableError(holder or REASONS.get(code, f"cuptiSubscribe failed with {code}"))
         self._write_libraries()
         return library, version
+
+    def _withdraw(self) -> None:
+        """Others do their part again."""
+        self._context.pushed_log = False
+        self._context.operator_runs = None
 
     def _give_up(self, why: str, *, state: str) -> None:
         self._given_up = why

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from _thread import get_ident, get_native_id
 
+from cudagraph_doctor._wire import STATUS_ACTIVE
 from cudagraph_doctor.probe.arm import Part, Window, windows_of
 from cudagraph_doctor.probe.context import Active, Unavailable
 from cudagraph_doctor.probe.cuda_codes import raised
@@ -61,17 +62,18 @@ class Operators(Part):
     def __init__(self, context: Context, torch: Any) -> None:
         self._context = context
         self._torch = torch
-        self.windows = self._windows = windows_of(context)
+        self._windows = windows_of(context)
         self._streams = streams_of(context)
         self._current = Current(torch)
         self._summaries = Summaries(torch, self._pinned)
-        self._facts: dict[Any, OperatorFacts] = {}
+        self._write = context.writer.write
+        self.known: dict[Any, OperatorFacts] = {}
         self._quiet = torch._C.DisableTorchFunction
         self._modes: dict[int, Any] = {}
         guard = context.guard(NAME)
         self.before = guard(self._before)
         self.after = guard(self._after)
-        self.facts = guard(self._facts_of)
+        self.learn = guard(self._learn)
 
     # ── on and off ──────────────────────────────────────────────────────────────────────────────
     def began(self, window: Window) -> None:
@@ -102,26 +104,20 @@ class Operators(Part):
         self._context.capability(NAME, "on", f"{why}: the recorder's mode stays on that thread's stack, idle")
 
     # ── what the mode calls ─────────────────────────────────────────────────────────────────────
-    def is_composite(self, operator: Any, types: Any) -> bool:
-        """Whether an operator is to be taken apart: made of others, and on plain tensors."""
-        facts = self._facts.get(operator)
-        if facts is None:
-            facts = self.facts(operator)
-        return facts is not None and facts.composite and not types
-
-    def _facts_of(self, operator: Any) -> OperatorFacts:
-        found = self._facts[operator] = facts_of(operator, self._torch)
+    def _learn(self, operator: Any) -> OperatorFacts:
+        found = self.known[operator] = facts_of(operator, self._torch)
         return found
 
-    def _before(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Running | None:
+    def _before(self, facts: OperatorFacts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Running | None:
         windows = self._windows
         window = windows.here()
         if window is None:
             return None
-        facts = self._facts.get(operator) or self._facts_of(operator)
+        windows.pause()
         with self._quiet():
             summary = self._summaries.of_arguments(args, kwargs, facts.written)
         if summary.imaginary:
+            windows.resume()
             return None
         windows.look(0, "op", across=False)
         fields: dict[str, Any] = {"name": facts.name, "cap": window.id, "before": window.status}
@@ -143,18 +139,24 @@ class Operators(Part):
             fields["tensors"] = summary.tensors
         if summary.values:
             fields["values"] = summary.values
-        running = Running(self._context.write("op", **fields), window, ident, windows.operators.get(ident, 0))
+        running = Running(self._write("op", fields), window, ident, windows.operators.get(ident, 0))
         windows.operators[ident] = running.q
+        if self._context.operator_runs is not None:
+            self._context.operator_runs(running.q, fields.get("stack", 0))
         running.shows_results = kind in {"compute", "alloc"}
         running.args = args if running.shows_results else ()
+        windows.resume()
         return running
 
     def _after(self, running: Running, results: Any, error: BaseException | None) -> None:
         windows, window = self._windows, running.window
+        windows.pause()
         if running.outer:
             windows.operators[running.ident] = running.outer
         else:
             windows.operators.pop(running.ident, None)
+        if self._context.operator_runs is not None:
+            self._context.operator_runs(running.outer, 0)
         fields: dict[str, Any] = {"of": running.q}
         changed = windows.changed()
         fields["after"] = window.status
@@ -167,14 +169,15 @@ class Operators(Part):
                 tensors = self._summaries.of_results(results, running.args)
             if tensors:
                 fields["tensors"] = tensors
-        q = self._context.write("outcome", **fields)
+        q = self._write("outcome", fields)
         running.args = ()
         if changed:
             windows.tell(changed, running.q, "op")
         elif error is not None:
             windows.failed(window, q)
-        if window.status == 1:
+        if window.status == STATUS_ACTIVE:
             window.last = running.q
+        windows.resume()
 
     # ── the parts ───────────────────────────────────────────────────────────────────────────────
     def _on_worker(self, fields: dict[str, Any], window: Window) -> None:

@@ -1,7 +1,7 @@
 """Profilers that use CUPTI: it is given to them before they ask for it.
 
-CUPTI has one subscriber. Kineto, torch.profiler's engine, subscribes once when it is first prepared and never tries again:
-had we not let go by then, the target's profiles would be silently empty.
+CUPTI has one subscriber. Kineto, torch.profiler's engine, subscribes once when it is first prepared and never tries
+again: had we not let go by then, the target's profiles would be silently empty.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ NAME = "profiler"
 MODULES = ("torch.autograd.profiler", "triton.profiler", "cupti.cupti")
 
 _STARTS = {
-    # `_prepare_trace` and `_start_trace` are what every way into torch.profiler comes to; `__enter__` comes before both.
-    "torch.autograd.profiler": ("torch.profiler", (("profile", "__enter__"), ("profile", "_prepare_trace"), ("profile", "_start_trace"))),
+    # What every way into torch.profiler comes to: its `prepare_trace` and `start_trace` go through the last two.
+    "torch.autograd.profiler": (
+        "torch.profiler",
+        (("profile", "__enter__"), ("profile", "_prepare_trace"), ("profile", "_start_trace")),
+    ),
     "triton.profiler": ("Triton's profiler (Proton)", (("", "start"), ("profile", "start"))),
     "cupti.cupti": ("cupti-python", (("", "subscribe"), ("", "subscribe_v2"))),
 }

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 NAME = "threads"
 MODULES: tuple[str, ...] = ()
+THREADS = 5000
+"""Threads told of one process: a server may start one for each request."""
 
 
 def install(module: ModuleType | None, context: Context) -> Active:
@@ -66,7 +68,7 @@ class Threads(Part):
 
     def _record(self, thread: threading.Thread, ident: int, native: int, what: str) -> None:
         key = (native, thread.name)
-        if not native or key in self._known:
+        if not native or key in self._known or len(self._known) >= THREADS:
             return
         self._known.add(key)
         self._context.write("thread", tid=native, name=thread.name, what=what, daemon=thread.daemon, ident=ident)

@@ -53,7 +53,8 @@ static int mode_of(const struct call *call, const void *params)
     }
     if (strncmp(call->name, "cuStreamBeginCaptureToGraph", 27) == 0)
         memcpy(&mode, (const char *)params + 40, sizeof mode);
-    else if (strncmp(call->name, "cuStreamBeginCapture_v2", 23) == 0)
+    else if (strncmp(call->name, "cuStreamBeginCapture_v2", 23) == 0 ||
+             strncmp(call->name, "cuStreamBeginRecaptureToGraph", 29) == 0)
         memcpy(&mode, (const char *)params + 8, sizeof mode);
     return mode; /* the first version knew only global */
 }
@@ -71,7 +72,8 @@ void arguments_read(const struct call *call, const void *params, struct argument
         return;
     if (layout->stream != ABSENT) {
         arguments->has_stream = true;
-        arguments->stream = layout->stream == LEGACY_STREAM ? NULL : (stream_handle)(uintptr_t)word(params, layout->stream);
+        arguments->stream =
+            layout->stream == LEGACY_STREAM ? NULL : (stream_handle)(uintptr_t)word(params, layout->stream);
     }
     if (call->roles & LAUNCHES)
         read_launch(call, params, arguments);

@@ -1,7 +1,8 @@
 /* Native return addresses of the calling thread, raw; session code resolves them with the `library` records.
  *
- * Unwinding goes through the copy of libgcc's unwinder that is linked into us: it knows no frames registered at run time
- * (which would take a lock and allocate) and finds tables through _dl_find_object, without a lock, since glibc 2.35. */
+ * Unwinding goes through the copy of libgcc's unwinder that is linked into us: it knows no frames registered at run
+ * time (which would take a lock and allocate) and finds tables through _dl_find_object, without a lock, since
+ * glibc 2.35. */
 #include <unwind.h>
 
 #include "probe.h"

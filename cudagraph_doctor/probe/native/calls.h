@@ -14,14 +14,14 @@ enum call_set {
 };
 
 enum call_role {
-    OPENS = 1,      /* begins a capture */
-    ENDS = 2,       /* ends one */
-    LAUNCHES = 4,   /* a kernel: name and launch configuration */
-    WORKS = 8,      /* makes a node when its stream is capturing */
-    INTENDS = 16,   /* may never return: an intention is written at entry */
-    QUIET = 32,     /* outside of captures only failures are recorded: replay must stay free */
-    STACKED = 64,   /* the Python line matters outside of captures too */
-    MODES = 128,    /* exchanges the thread's capture mode */
+    OPENS = 1,    /* begins a capture */
+    ENDS = 2,     /* ends one */
+    LAUNCHES = 4, /* a kernel: name and launch configuration */
+    WORKS = 8,    /* makes a node when its stream is capturing */
+    INTENDS = 16, /* may never return: an intention is written at entry */
+    QUIET = 32,   /* outside of captures only failures are recorded: replay must stay free */
+    STACKED = 64, /* the Python line matters outside of captures too */
+    MODES = 128,  /* exchanges the thread's capture mode */
     KILLS_STREAM = 256
 };
 
@@ -39,7 +39,7 @@ struct layout {
 };
 
 struct call {
-    const char *name; /* the driver's constant; NULL: not watched */
+    const char *name;            /* the driver's constant; NULL: not watched */
     const struct layout *layout; /* NULL: arguments unknown (a version newer than this table) */
     uint16_t roles;
     uint8_t set;

@@ -127,7 +127,8 @@ int calls_collect(int (*get_callback_name)(int domain, uint32_t id, const char *
         if (rule == NULL || rule->set == UNWATCHED)
             continue;
         size_t length = strlen(name);
-        bool per_thread = length > 5 && (strcmp(name + length - 5, "_ptsz") == 0 || strcmp(name + length - 5, "_ptds") == 0);
+        bool per_thread =
+            length > 5 && (strcmp(name + length - 5, "_ptsz") == 0 || strcmp(name + length - 5, "_ptds") == 0);
         calls[id] = (struct call){
             .name = name,
             .layout = layout_of(name, per_thread ? length - 5 : length),

@@ -1,8 +1,8 @@
 /* The part of CUPTI that the probe uses, declared here so that building needs no CUDA toolkit.
  *
- * Layout and numbers are those of the CUPTI 12 and 13 ABI on 64-bit Linux. They are not trusted: `subscribe.c` makes one
- * harmless driver call through a fresh subscription and compares what arrives with what must arrive, before anything
- * else is enabled. */
+ * Layout and numbers are those of the CUPTI 12 and 13 ABI on 64-bit Linux. They are not trusted: `subscribe.c` makes
+ * one harmless driver call through a fresh subscription and compares what arrives with what must arrive, before
+ * anything else is enabled. */
 #ifndef CGD_CUPTI_H
 #define CGD_CUPTI_H
 

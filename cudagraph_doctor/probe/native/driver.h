@@ -20,7 +20,7 @@ enum {
     CODE_CAPTURE_WRONG_THREAD = 908 /* the end was asked for by another thread: the capture goes on */
 };
 
-#define STREAM_LEGACY ((stream_handle)1)
+#define STREAM_LEGACY     ((stream_handle)1)
 #define STREAM_PER_THREAD ((stream_handle)2)
 
 typedef void (*driver_log_callback)(void *user, int level, char *message, size_t length);
@@ -37,6 +37,8 @@ struct driver {
 };
 
 extern struct driver driver;
+
+/* Both need a current context. */
 
 /* Status of a stream's capture, STATUS_UNKNOWN where the driver does not tell. */
 int driver_status(stream_handle stream);

@@ -1,24 +1,25 @@
-/* Where the arguments of the watched calls lie: the order of the parameters in cuda.h (12.0 to 13.x), each at its natural
- * alignment. Nearly every one is a 64-bit word, so places are counted in words; two 32-bit parameters share one.
- * Versions of a call that took 32-bit sizes (before CUDA 3.2) are left out on purpose. */
+/* Where the arguments of the watched calls lie: the order of the parameters in cuda.h (12.0 to 13.x), each at its
+ * natural alignment. Nearly every one is a 64-bit word, so places are counted in words; two 32-bit parameters share
+ * one. Versions of a call that took 32-bit sizes (before CUDA 3.2) are left out on purpose. */
 #include "layouts.h"
 
 #include <string.h>
 
-#define PLACE(n) ((int16_t)(8 * (n) + 1))
+#define PLACE(n)   ((int16_t)(8 * (n) + 1))
 #define NAME(text) .name = (text)
-#define STREAM(n) .stream = PLACE(n)
-#define LEGACY .stream = LEGACY_STREAM
-#define SIZE(n) .size = PLACE(n)
-#define AT(n) .pointer = PLACE(n)
-#define FROM(n) .source = PLACE(n)
-#define MAKES(n) .made = PLACE(n)
-#define EVENT(n) .event = PLACE(n)
+#define STREAM(n)  .stream = PLACE(n)
+#define LEGACY     .stream = LEGACY_STREAM
+#define SIZE(n)    .size = PLACE(n)
+#define AT(n)      .pointer = PLACE(n)
+#define FROM(n)    .source = PLACE(n)
+#define MAKES(n)   .made = PLACE(n)
+#define EVENT(n)   .event = PLACE(n)
 
 static const struct layout table[] = {
     {NAME("cuStreamBeginCapture"), STREAM(0)},
     {NAME("cuStreamBeginCapture_v2"), STREAM(0)},
     {NAME("cuStreamBeginCaptureToGraph"), STREAM(0), AT(1)},
+    {NAME("cuStreamBeginRecaptureToGraph"), STREAM(0), AT(2)},
     {NAME("cuStreamEndCapture"), STREAM(0), MAKES(1)},
     {NAME("cuGraphInstantiate"), AT(1), MAKES(0)},
     {NAME("cuGraphInstantiate_v2"), AT(1), MAKES(0)},
@@ -38,6 +39,7 @@ static const struct layout table[] = {
     {NAME("cuMemAllocFromPoolAsync"), MAKES(0), SIZE(1), STREAM(3)},
     {NAME("cuMemAllocHost_v2"), MAKES(0), SIZE(1)},
     {NAME("cuMemHostAlloc"), MAKES(0), SIZE(1)},
+    {NAME("cuMemHostAlloc_v2"), MAKES(0), SIZE(1)},
     {NAME("cuMemHostRegister_v2"), AT(0), SIZE(1)},
     {NAME("cuMemHostUnregister"), AT(0)},
     {NAME("cuMemFree_v2"), AT(0)},

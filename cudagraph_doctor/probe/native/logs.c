@@ -1,5 +1,5 @@
-/* The driver's own error log (CUDA 12.9): a plain-English reason for each refused call, delivered on the thread that made
- * it, then a line "Returning 900 (CUDA_ERROR_...) from cuStreamSynchronize". */
+/* The driver's own error log (CUDA 12.9): a plain-English reason for each refused call, delivered on the thread that
+ * made it, then a line "Returning 900 (CUDA_ERROR_...) from cuStreamSynchronize". */
 #include <string.h>
 
 #include "probe.h"

@@ -1,4 +1,5 @@
-/* Source files that stand in stacks: an id (negative) and a `source` record each. Called under the lock of stack.c only. */
+/* Source files that stand in stacks: an id (negative) and a `source` record each. Called under the lock of stack.c
+ * only. */
 #ifndef CGD_PATHS_H
 #define CGD_PATHS_H
 

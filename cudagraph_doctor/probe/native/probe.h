@@ -1,8 +1,8 @@
 /* What the files of the probe share: configuration, state of a thread, and the door to Python (ctypes).
  *
- * The rules that every function reachable from a callback keeps (docs/native-probe.md): no lock that the target's code can
- * hold while it calls CUDA, so no GIL, malloc, stdio or dl*; every buffer is there before the first callback; what cannot
- * be written is counted, nothing waits. */
+ * The rules that every function reachable from a callback keeps (docs/native-probe.md): no lock that the target's code
+ * can hold while it calls CUDA, so no GIL, malloc, stdio or dl*; every buffer is there before the first callback; what
+ * cannot be written is counted, nothing waits. */
 #ifndef CGD_PROBE_H
 #define CGD_PROBE_H
 
@@ -16,13 +16,13 @@
 #define CGD_API __attribute__((visibility("default")))
 #define CGD_ABI 1
 
-enum { CAPTURES = 16 };     /* captures open at one time in a process */
-enum { NESTED = 4 };        /* driver calls of the watched sets under way on one thread */
-enum { THREADS = 1024 };    /* threads alive that ever made a watched call */
-enum { LINE_SIZE = 4096 };  /* longest record, a Python stack apart */
+enum { CAPTURES = 16 };      /* captures open at one time in a process */
+enum { NESTED = 4 };         /* driver calls of the watched sets under way on one thread */
+enum { THREADS = 1024 };     /* threads alive that ever made a watched call */
+enum { LINE_SIZE = 4096 };   /* longest record, a Python stack apart */
 enum { REASON_SIZE = 1024 }; /* a reason of the driver's log that waits for the line with its call */
-enum { RETURNS = 8 };       /* native return addresses of a call */
-enum { RANGES = 8 };        /* address ranges of CUDA's own libraries */
+enum { RETURNS = 8 };        /* native return addresses of a call */
+enum { RANGES = 8 };         /* address ranges of CUDA's own libraries */
 
 struct range {
     uint64_t begin, end;
@@ -36,10 +36,10 @@ struct cgd_config {
     int32_t stack_fd; /* memory file that faulthandler writes stacks to; -1: no Python stacks */
     int32_t stack_signal;
     uint64_t stack_dev, stack_ino;
-    uint64_t *head;      /* head words of the slots file: 0 sequence, 1 lost, 2 errno of the last loss */
-    const char *cupti;   /* paths of the mapped libraries */
+    uint64_t *head;    /* head words of the slots file: 0 sequence, 1 lost, 2 errno of the last loss */
+    const char *cupti; /* paths of the mapped libraries */
     const char *driver;
-    const char *roots;   /* "prefix\0name\0role\0" each, longest prefix first, then "\0"; no name: files of ours */
+    const char *roots; /* "prefix\0name\0role\0" each, longest prefix first, then "\0"; no name: files of ours */
     void *(*python_state)(void); /* PyGILState_GetThisThreadState: NULL where a thread has no Python frames */
     struct range own[RANGES];    /* libcuda, libcupti, libcudart and ourselves: left out of return addresses */
     uint32_t deep;               /* return addresses for every launch */
@@ -50,20 +50,23 @@ extern atomic_bool probe_off; /* nothing is recorded any more: released, or a fo
 
 /* A watched call under way. */
 struct pending {
-    uint64_t begun; /* nanoseconds */
+    uint64_t begun;     /* nanoseconds */
     uint64_t intention; /* q of the record written at entry, 0: none */
     uint32_t correlation;
-    int8_t on;                /* status of the call's own stream before */
-    int8_t before[CAPTURES];  /* status of each open capture before */
-    uint32_t life[CAPTURES];  /* whose status that is */
-    int16_t opens;            /* index of the capture that this call may open or end, -1: none */
+    int8_t on;               /* status of the call's own stream before */
+    int8_t before[CAPTURES]; /* status of each open capture before */
+    uint32_t life[CAPTURES]; /* whose status that is */
+    int16_t opens;           /* index of the capture that this call may open or end, -1: none */
 };
 
 /* A thread that made a watched call. Owned by that thread. */
 struct thread {
     atomic_int tid; /* 0: free */
     bool busy;      /* inside the probe: what happens now is ours */
+    bool bound;     /* a context is current: without one the driver refuses our questions, and logs that */
     int depth;
+    uint64_t operator_q; /* torch operator that runs on this thread, as Python's hook told; 0: none */
+    int64_t operator_stack;
     uint64_t log; /* q of the last entry of the driver's log in the call under way */
     size_t reason_length;
     struct pending pending[NESTED];

@@ -1,9 +1,9 @@
 /* The Python stack of the calling thread, without the GIL.
  *
- * Python's own faulthandler writes it: registered by Python for a real-time signal that nobody uses, into a memory file.
- * Its handler is made to run anywhere: no lock, no allocation. The signal is sent by a thread to itself, so it is handled
- * before tgkill returns. Texts are told apart by a 64-bit hash, and each is written once, as a
- * `stack` record with a negative id, without the columns that Python's own stacks have. */
+ * Python's own faulthandler writes it: registered by Python for a real-time signal that nobody uses, into a memory
+ * file. Its handler is made to run anywhere: no lock, no allocation. The signal is sent by a thread to itself, so it is
+ * handled before tgkill returns. Texts are told apart by a 64-bit hash, and each is written once, as a `stack` record
+ * with a negative id, without the columns that Python's own stacks have. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
@@ -21,8 +21,8 @@
 
 enum { TEXT_SIZE = 1 << 18, RECORD_SIZE = 1 << 16, KNOWN = 1 << 14, FRAMES = 64 };
 
-/* One thread at a time, for some 30 µs: the memory file has one position. Held only below, where nothing of the target's
- * runs, except its signal handlers; those find this thread busy and pass by. */
+/* One thread at a time, for some 30 µs: the memory file has one position. Held only below, where nothing of the
+ * target's runs, except its signal handlers; those find this thread busy and pass by. */
 static atomic_flag writing = ATOMIC_FLAG_INIT;
 
 static char *text; /* the memory file, mapped */
@@ -47,7 +47,8 @@ static const char *signal_is_unfit(void)
     struct sigaction action;
     if (pthread_sigmask(SIG_BLOCK, NULL, &mask) != 0 || sigismember(&mask, config.stack_signal))
         return "the signal is blocked";
-    if (sigaction(config.stack_signal, NULL, &action) != 0 || action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN)
+    if (sigaction(config.stack_signal, NULL, &action) != 0 || action.sa_handler == SIG_DFL ||
+        action.sa_handler == SIG_IGN)
         return "the signal's handler is gone"; /* its default would end the process */
     return NULL;
 }

@@ -19,8 +19,8 @@ atomic_bool probe_off = true;
 static struct cupti cupti;
 static void *subscriber;
 
-/* cuptiEnableCallback must not run twice at a time (cupti_callbacks.h). Nobody waits for long: whoever has the flag looks
- * again, before and after it gives it back, at what is wished by then. */
+/* cuptiEnableCallback must not run twice at a time (cupti_callbacks.h). Nobody waits for long: whoever has the flag
+ * looks again, before and after it gives it back, at what is wished by then. */
 static atomic_flag enabling = ATOMIC_FLAG_INIT;
 static atomic_bool applied; /* the window's calls are on */
 
@@ -31,7 +31,25 @@ static void enable(enum call_set set, bool on)
             cupti.enable_callback(on, subscriber, CUPTI_DOMAIN_DRIVER_API, id);
 }
 
+static void follow(bool opening);
+
 void subscribe_window(bool opening)
+{
+    if (!(config.deep & 2)) /* TRIAL */
+        follow(opening);
+}
+
+CGD_API void cgd_trial_window(int on) /* TRIAL */
+{
+    while (atomic_flag_test_and_set(&enabling))
+        sched_yield();
+    if (atomic_load(&applied) != (on != 0))
+        enable(WINDOW, on != 0);
+    atomic_store(&applied, on != 0);
+    atomic_flag_clear(&enabling);
+}
+
+static void follow(bool opening)
 {
     enum { PATIENCE = 1000000000 }; /* nanoseconds */
     uint64_t start = 0;
@@ -47,7 +65,7 @@ void subscribe_window(bool opening)
                 return;
         } else if (!opening) {
             return; /* the one who has the flag will see it */
-        } else { /* the calls that follow should be seen: wait until they are switched on */
+        } else {    /* the calls that follow should be seen: wait until they are switched on */
             uint64_t now = record_time();
             if (start == 0)
                 start = now;

@@ -1,6 +1,7 @@
 /* State of each thread, from a table that exists before the first callback.
  *
- * The only thread-local is one pointer in the static TLS block: the dynamic kind is allocated by malloc at first use. */
+ * The only thread-local is one pointer in the static TLS block: the dynamic kind is allocated by malloc at first use.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -23,6 +24,7 @@ static bool claim(struct thread *thread, int expected, int tid)
         return false;
     thread->busy = false;
     thread->depth = 0;
+    thread->operator_q = 0;
     thread->log = 0;
     thread->reason_length = 0;
     mine = thread;
@@ -47,4 +49,14 @@ struct thread *thread_mine(void)
     }
     errno = saved;
     return found;
+}
+
+/* The operator that runs on the calling thread from now on. Its stack saves asking for one at each of its launches. */
+CGD_API void cgd_operator(uint64_t q, int64_t stack)
+{
+    struct thread *thread = thread_mine();
+    if (thread == NULL)
+        return;
+    thread->operator_q = q;
+    thread->operator_stack = stack;
 }

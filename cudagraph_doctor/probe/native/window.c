@@ -7,9 +7,9 @@
 
 struct capture captures[CAPTURES];
 
-static atomic_int open_count;      /* captures open or about to be */
-static atomic_uint lives;          /* captures ever */
-static atomic_llong native_ids;    /* ids of captures that nobody announced: -1, -2, ... */
+static atomic_int open_count;   /* captures open or about to be */
+static atomic_uint lives;       /* captures ever */
+static atomic_llong native_ids; /* ids of captures that nobody announced: -1, -2, ... */
 
 /* Captures that Python is about to begin: (thread, its id). The stream is the thread's next one to begin. */
 static struct announcement {
@@ -214,7 +214,7 @@ void window_look(struct thread *thread, int8_t *before, uint32_t *life)
         struct capture *capture = &captures[i];
         before[i] = STATUS_UNKNOWN;
         life[i] = 0;
-        if (atomic_load(&capture->state) != PLACE_OPEN || (capture->per_thread && capture->tid != thread->tid))
+        if (capture->state != PLACE_OPEN || !thread->bound || (capture->per_thread && capture->tid != thread->tid))
             continue;
         life[i] = atomic_load(&capture->life);
         before[i] = (int8_t)driver_status(capture->origin);

@@ -5,8 +5,8 @@
 #include "calls.h"
 #include "probe.h"
 
-/* A place may be taken by the next capture while another thread still looks at the last one: so every field is atomic, and
- * `life` tells the two apart. */
+/* A place may be taken by the next capture while another thread still looks at the last one: so every field is atomic,
+ * and `life` tells the two apart. */
 struct capture {
     atomic_int state; /* of the enum below */
     atomic_uint life; /* number of the capture in this place */
@@ -28,7 +28,8 @@ extern struct capture captures[CAPTURES];
 
 bool window_open(void);
 
-/* At the entry of a begin: switches the window's calls on, and takes a place. Returns its index, -1 if there is none. */
+/* At the entry of a begin: switches the window's calls on, and takes a place. Returns its index, -1 if there is none.
+ */
 int window_begins(struct thread *thread, const struct arguments *arguments, const char *api);
 
 /* At the exit of the begin. */
@@ -46,9 +47,9 @@ void window_stream_dies(stream_handle stream);
 /* Statuses of all open captures, into `before` and `life`. */
 void window_look(struct thread *thread, int8_t *before, uint32_t *life);
 
-/* Notes that a capture was seen to change across the record `q` of a call that came back with `code`. The first call that
- * can be the cause is written down; one that is not `sure` (a call under way on a thread that this capture does not heed)
- * only if no better one shows up before the end. */
+/* Notes that a capture was seen to change across the record `q` of a call that came back with `code`. The first call
+ * that can be the cause is written down; one that is not `sure` (a call under way on a thread that this capture does
+ * not heed) only if no better one shows up before the end. */
 void window_changed(struct thread *thread, int index, int code, uint64_t q, bool sure);
 
 #endif

@@ -51,6 +51,12 @@ class RandomState:
             generator.set_state(torch.default_generator.get_state())
             torch.default_generator.set_state(mine)
 
+    def rehearsed(self, plan: OperatorPlan, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Run an operator for the shape of its result: no generator moves."""
+        if plan.has_generator or plan.random:
+            return self._draw(plan, torch.Generator("cpu"), args, kwargs)
+        return plan.call(*args, **kwargs)
+
     def generator_for_capture(
         self, plan: OperatorPlan, stream: SimStream, device: int, args: Any, kwargs: dict[str, Any]
     ) -> Any | None:

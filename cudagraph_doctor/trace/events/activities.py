@@ -1,7 +1,5 @@
 """What threads did: operators, calls, and how they ended."""
 
-from __future__ import annotations
-
 from cudagraph_doctor.trace.events.base import Pointer, Raised, Record, Tensor
 
 
@@ -95,7 +93,7 @@ class Call(Record, tag="call", frozen=True, kw_only=True):
     node_handle: Pointer = ""
     """As `handle`, of the node."""
     returns: tuple[Pointer, ...] = ()
-    """Native return addresses outside of CUDA's own libraries, innermost first: `library` records tell whose they are."""
+    """Native return addresses outside of CUDA's own libraries, innermost first; `library` records say whose."""
     log: int = 0
     """`q` of the entry of the driver's log that belongs to it."""
     mode: str = ""

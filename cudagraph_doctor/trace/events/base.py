@@ -1,6 +1,8 @@
-"""What every record has, and the parts that several kinds share."""
+"""What every record has, and the parts that several kinds share.
 
-from __future__ import annotations
+The files of this package do without `from __future__ import annotations`: msgspec would have to parse every annotation
+again each time the tool starts.
+"""
 
 from typing import Annotated
 
@@ -13,7 +15,8 @@ Frame = tuple[int, int, str, int | None, int | None, int | None]
 """(source id, line, qualified function, end line, column, end column); columns start at 0, None where unknown."""
 
 
-class Record(Struct, tag_field="k", frozen=True, kw_only=True, omit_defaults=True):
+# No record is part of a cycle: the garbage collector need not know a million of them.
+class Record(Struct, tag_field="k", frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What every record has."""
 
     q: Int64

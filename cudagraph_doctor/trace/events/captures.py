@@ -1,7 +1,5 @@
 """Stream captures and what is told about them."""
 
-from __future__ import annotations
-
 from cudagraph_doctor.trace.events.base import Link, Pointer, Raised, Record
 
 

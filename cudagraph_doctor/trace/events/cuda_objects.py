@@ -1,7 +1,5 @@
 """CUDA objects apart from graphs: streams, events, modules, functions, contexts."""
 
-from __future__ import annotations
-
 from msgspec import field
 
 from cudagraph_doctor.trace.events.base import Pointer, Record

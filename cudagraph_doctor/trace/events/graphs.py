@@ -1,7 +1,5 @@
 """Graphs, their nodes and edges, executable graphs and their replays."""
 
-from __future__ import annotations
-
 from cudagraph_doctor.trace.events.base import Pointer, Raised, Record
 
 

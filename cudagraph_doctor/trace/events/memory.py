@@ -1,7 +1,5 @@
 """Memory that came to life and died."""
 
-from __future__ import annotations
-
 from cudagraph_doctor.trace.events.base import Pointer, Record
 
 

@@ -1,7 +1,5 @@
 """The process that is recorded: who it is, what the recorder can see, how it ended."""
 
-from __future__ import annotations
-
 from msgspec import field
 
 from cudagraph_doctor.trace.events.base import Int64, Record

@@ -1,7 +1,5 @@
 """Python state that a captured region read or wrote."""
 
-from __future__ import annotations
-
 from cudagraph_doctor.trace.events.base import Pointer, Record
 
 

@@ -1,7 +1,5 @@
 """Where things happened: source files, stacks, native libraries."""
 
-from __future__ import annotations
-
 from cudagraph_doctor.trace.events.base import Frame, Pointer, Record
 
 

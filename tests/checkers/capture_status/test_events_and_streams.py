@@ -283,3 +283,13 @@ def test_default_stream_beside_a_blocking_capture(script, finds):
     with s.trace.capture(line=1, stream=blocking) as capture:
         capture.op("aten::add_", stack=s.at("hits.add_(1)"), stream=legacy, on=0, raises=cuda_error(906))
     finds(s, "CGD112", line=3, message="while a blocking stream is capturing")
+
+
+def test_safe_question_that_the_legacy_stream_answers_with_906_is_not_the_call_to_blame(script, finds):
+    s = script("with torch.cuda.graph(g, stream=engine):\n    hits.add_(1)\n")
+    with s.trace.capture(line=1, stream=s.trace.stream(blocking=True)) as capture:
+        capture.log("...", api="cuStreamIsCapturing", code=906, thread=1000)
+        legacy = s.trace.stream(kind="legacy")
+        capture.op("aten::add_", stack=s.at("hits.add_(1)"), stream=legacy, on=0, raises=cuda_error(906))
+        capture.log("...", api="cuLaunchKernel", code=906, thread=1000)
+    assert "(cuLaunchKernel, cudaError 906)" in finds(s, "CGD112", line=2).message

@@ -149,3 +149,14 @@ def test_method_that_cannot_hoist_says_where_to_make_it(script, finds, fixed, un
         capture.end(passing=unpinned)
     text = fixed(s, finds(s, "CGD102"))
     assert "        rows = x[rows_index]  # made before the capture: rows_index = torch.tensor([0, keep]" in text
+
+
+def test_cpu_operand_is_named(script, finds, fixed, unpinned, tensor):
+    three = (tensor.cuda("0"), tensor.cuda("1"), tensor.cpu("2"))
+    line = "y = torch.where(mask, hidden, FLOOR)"
+    s = refused(script, line, "torch.where(mask, hidden, FLOOR)", unpinned, operator="aten::where", tensors=three)
+    finding = finds(s, "CGD102", message="operand `FLOOR` of `torch.where(mask, hidden, FLOOR)` is a CPU tensor")
+    assert (
+        "    y = torch.where(mask, hidden, FLOOR_cuda)  # made before the capture: FLOOR_cuda = FLOOR.cuda()"
+        in fixed(s, finding)
+    )

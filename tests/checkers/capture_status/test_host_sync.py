@@ -83,7 +83,7 @@ READS = [
         "int(x[0, 0])",
         "aten::_local_scalar_dense",
         "needs the value on the host",
-        "    if not torch.cuda.is_current_stream_capturing():",
+        "    y = torch.arange(x_value, device='cuda')  # computed before the capture",
     ),
     ("y = torch.equal(x, x)", "torch.equal(x, x)", "aten::equal", "returns a Python bool", "    y = (x == x).all()"),
     (
@@ -156,7 +156,9 @@ def test_mask_assignment_writes_in_place(script, finds, fixed, tensor):
 def test_value_that_feeds_a_range_is_not_just_kept_on_the_device(script, finds, fixed, tensor):
     s = region(script, "n = x.sum().item()\nfor i in range(n):\n    x.add_(i)")
     broken_by(s, "aten::_local_scalar_dense", "x.sum().item()", tensors=(tensor.cuda("0"),))
-    assert "        n = x.sum().item()" in fixed(s, finds(s, "CGD101"))
+    assert "    n = x_value  # computed before the capture, if it never changes: x_value = x.sum().item()" in fixed(
+        s, finds(s, "CGD101")
+    )
 
 
 def test_wait_for_the_device_through_a_library(script, finds, fixed):
@@ -252,3 +254,71 @@ def test_host_work_inside_the_capture_is_quiet(script, quiet, tensor):
         capture.op("aten::_local_scalar_dense", line=s.line("item()"), kind="host", tensors=(tensor.cpu("0"),))
         capture.end(nodes=1)
     quiet(s)
+
+
+def test_exception_tells_the_line_where_no_operator_was_seen(script, finds):
+    s = region(script, "print(x)")
+    error = cuda_error(900)
+    below = [("site:torch/_tensor.py", 500, "Tensor.__repr__"), ("site:torch/_tensor_str.py", 300, "_tensor_str")]
+    with s.trace.capture(line=s.line("with torch")) as capture:
+        capture.invalidated_unseen(since=1, by="end")
+        capture.end(passing=error)
+    last = cuda_error(901)
+    chain = (
+        events.Link(last.type, last.message, code=901),
+        events.Link(error.type, error.message, code=900, stack=s.at("print(x)", below=below)),
+    )
+    s.trace.exception(*chain, where="capture-exit", cap=capture.id)
+    finds(s, "CGD101", line=s.line("print(x)"), confidence="proven", message="formatting a CUDA tensor in `print(x)`")
+
+
+IN_FUNCTION = """
+def step(x):
+    if x.sum() > 0:
+        return x + 1
+    return x - 1
+with torch.cuda.graph(g):
+    step(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("        return x + 1\n    return x - 1\n", "    return torch.where(x.sum() > 0, x + 1, x - 1)\n"),
+        ("        y = x + 1\n    else:\n        y = x - 1\n", "    y = torch.where(x.sum() > 0, x + 1, x - 1)\n"),
+    ],
+)
+def test_choice_between_two_results_is_made_on_the_device(script, finds, fixed, tensor, old, new):
+    s = script(IN_FUNCTION.replace("        return x + 1\n    return x - 1\n", old))
+    broken_by(s, "aten::_local_scalar_dense", "x.sum() > 0", tensors=(tensor.cuda("0"),))
+    assert f"def step(x):\n{new}with" in fixed(s, finds(s, "CGD101"))
+
+
+def test_lambda_is_guarded_inside(script, finds, fixed, tensor):
+    s = script("hooks.append(lambda h: log(h.cpu()))\nwith torch.cuda.graph(g):\n    run()\n")
+    broken_by(s, "aten::_to_copy", "h.cpu()", tensors=(tensor.cuda("0"),), values=(("device", "cpu"),))
+    text = fixed(s, finds(s, "CGD101", line=1))
+    assert text.startswith(
+        "hooks.append(lambda h: log(h.cpu()) if not torch.cuda.is_current_stream_capturing() else None)"
+    )
+
+
+def test_distribution_that_checks_its_arguments(script, finds, fixed, tensor):
+    s = region(script, "policy = Categorical(logits=x)")
+    below = [
+        ("site:torch/distributions/categorical.py", 70, "__init__"),
+        ("site:torch/distributions/distribution.py", 60, "__init__"),
+    ]
+    with s.trace.capture(line=s.line("with torch")) as capture:
+        stack = s.at("Categorical(logits=x)", below=below)
+        capture.op("aten::_local_scalar_dense", stack=stack, raises=cuda_error(900), tensors=(tensor.cuda("0"),))
+    finding = finds(s, "CGD101", message="checks its arguments on the host")
+    assert "    policy = Categorical(logits=x, validate_args=False)" in fixed(s, finding)
+
+
+def test_test_on_one_line_as_python_3_11_places_it(script, finds, fixed, tensor):
+    s = region(script, "while (x > 5).any(): x = x / 2")
+    broken_by(s, "aten::_local_scalar_dense", "while (x > 5).any(): x = x / 2", tensors=(tensor.cuda("0"),))
+    finding = finds(s, "CGD101", message="Python needs `(x > 5).any()` as a bool to go on")
+    assert "    while not torch.cuda.is_current_stream_capturing() and (x > 5).any(): x = x / 2" in fixed(s, finding)

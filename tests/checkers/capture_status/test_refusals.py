@@ -198,3 +198,12 @@ def test_exception_of_the_programs_own_is_quiet(script, quiet, kind):
         s.trace.exception(events.Link(kind, "no such request", stack=s.at("raise")), where=where)
     s.trace.seal(1)
     quiet(s)
+
+
+def test_wait_of_torchs_own_capture_block_is_the_second_captures(script, finds):
+    s = script("with torch.cuda.graph(outer):\n    with torch.cuda.graph(inner):\n        y = x + 1\n")
+    below = [("site:torch/cuda/graphs.py", 239, "graph.__enter__")]
+    with s.trace.capture(line=1) as capture:
+        stack = s.at("torch.cuda.graph(inner)", below=below)
+        capture.call("cuCtxSynchronize", layer="torch", stack=stack, raises=cuda_error(900))
+    finds(s, "CGD108", line=2, message="second capture")

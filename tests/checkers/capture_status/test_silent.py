@@ -206,3 +206,45 @@ def test_work_that_was_left_out_explains_an_empty_graph(script, finds, tensor):
 @pytest.mark.parametrize("nodes", [1, None])
 def test_graph_with_nodes_or_an_unknown_number_is_quiet(script, quiet, nodes):
     quiet(empty(script("with torch.cuda.graph(g):\n    pass\ng.replay()\n"), nodes=nodes))
+
+
+def test_replay_on_another_stream_of_a_graph_that_feeds_this_one(script, finds, tensor):
+    s = script("with torch.cuda.stream(side):\n    inner.replay()\n")
+    with s.trace.capture(line=9) as inner:
+        inner.op("aten::mul", line=9, tensors=(tensor.cuda("0", X), tensor.cuda("out", H, written=True)))
+        inner.end(nodes=1)
+    side = s.trace.stream()
+    with s.trace.capture(line=10) as outer:
+        s.trace.replay(inner.graph, stack=s.at("inner.replay()"), stream=side, on=0, cap=outer.id)
+        outer.op("aten::add", line=11, tensors=(tensor.cuda("0", H),))
+        outer.end(nodes=1)
+    finds(s, "CGD113", line=2, message="`inner.replay()` runs on `side`")
+
+
+def test_replay_on_another_stream_of_an_unrelated_graph_is_quiet(script, quiet, tensor):
+    s = script("with torch.cuda.stream(side):\n    inner.replay()\n")
+    with s.trace.capture(line=9) as inner:
+        inner.op("aten::mul", line=9, tensors=(tensor.cuda("0", NEXT),))
+        inner.end(nodes=1)
+    side = s.trace.stream()
+    with s.trace.capture(line=10) as outer:
+        s.trace.replay(inner.graph, line=2, stream=side, on=0, cap=outer.id)
+        outer.op("aten::add", line=11, tensors=(tensor.cuda("0", H),))
+        outer.end(nodes=1)
+    quiet(s)
+
+
+def test_call_that_nobody_saw_is_said_with_the_lines_around_it(script, finds):
+    s = script("with torch.cuda.graph(g):\n    y = x + 1\n    extension.run(y)\n    z = y + 1\n")
+    with s.trace.capture(line=1) as capture:
+        last = capture.op("aten::add", line=2)
+        capture.invalidated_unseen(since=last)
+        capture.op("aten::add", line=4, raises=cuda_error(901))
+        capture.end(passing=cuda_error(901))
+    error = cuda_error(901)
+    s.trace.exception(events.Link(error.type, error.message, code=901), where="capture-exit", cap=capture.id)
+    s.trace.exception(events.Link(error.type, error.message, code=901))
+    s.trace.seal(1)
+    finding = finds(s, "CGD116", line=3, level="warning", confidence="likely")
+    assert "between script.py:2 and script.py:4; `extension.run(y)` ran there" in finding.message
+    assert finding.consequences[-1].message.startswith("the program ended with")

@@ -24,7 +24,7 @@ def begin(s, **options):
     return s.trace.capture(line=s.line("with torch"), **options)
 
 
-def test_other_threads_call_is_named_with_its_line(script, finds):
+def test_other_threads_call_is_named_with_its_line(script, finds, fixed):
     s = script(TEXT)
     with begin(s) as capture:
         capture.op("aten::mm", line=s.line("h = x @ w"))
@@ -36,6 +36,7 @@ def test_other_threads_call_is_named_with_its_line(script, finds):
     assert "thread `kv-offload` called `runtime.cudaMalloc(1 << 20)`" in finding.message
     assert "thread_local" in finding.remedy
     assert "would have been enough" in finding.remedy
+    assert 'with torch.cuda.graph(g, capture_error_mode="thread_local"):' in fixed(s, finding)
     assert finding.consequences[0].location.line == s.line("y = h @ w")
 
 
@@ -47,6 +48,7 @@ def test_thread_local_would_not_have_helped(script, finds):
     finding = finds(s, "CGD104", line=s.line("synchronize()"))
     assert "would not have helped" in finding.remedy
     assert "enough" not in finding.remedy
+    assert finding.fix is None
 
 
 def test_driver_log_names_the_thread_while_this_one_waited(script, finds):
@@ -204,3 +206,49 @@ def test_matrix_product_that_fails_after_the_cause_is_a_consequence(script, find
         capture.op("aten::mm", line=3, raises=error)
     finding = finds(s, "CGD101", line=2)
     assert finding.consequences[0].message.startswith("CUDA error: CUBLAS_STATUS_INTERNAL_ERROR")
+
+
+def test_exception_that_ended_another_thread_names_its_line(script, finds):
+    s = script(TEXT)
+    error = cuda_error(900)
+    with s.trace.capture(line=s.line("with torch")) as capture:
+        last = capture.op("aten::mm", line=s.line("h = x @ w"))
+        link = events.Link(error.type, error.message, code=900, stack=s.at("rows.pin_memory()", "worker"))
+        s.trace.exception(link, where="thread", tid=OTHER, thread="loader")
+        capture.invalidated_unseen(since=last)
+        capture.op("aten::mm", line=s.line("y = h @ w"), raises=cuda_error(901))
+    finding = finds(s, "CGD104", line=s.line("pin_memory"), confidence="proven")
+    assert "thread `loader` called `rows.pin_memory()`" in finding.message
+
+
+def test_collection_between_two_looks_is_likely_the_finalisers(script, finds):
+    s = script(GC)
+    with s.trace.capture(line=s.line("with torch")) as capture:
+        last = capture.op("aten::mm", line=s.line("h = x @ w"))
+        capture.gc("start", line=s.line("gc.collect()"))
+        capture.gc("stop", collected=3)
+        capture.invalidated_unseen(since=last)
+        capture.op("aten::mm", line=s.line("y = h @ w"), raises=cuda_error(901))
+    finds(s, "CGD106", line=s.line("gc.collect()"), confidence="likely")
+
+
+def test_collection_is_not_blamed_for_a_wait_in_the_drivers_log(script, finds):
+    s = script("with graph:\n    y = x + 1\n    extension.finish(y)\n    z = y + 1\n")
+    with s.trace.capture(line=1) as capture:
+        last = capture.op("aten::add", line=2)
+        capture.gc("start", line=3)
+        capture.gc("stop", collected=3)
+        capture.invalidated_unseen(since=last)
+        capture.log("...", api="cuStreamSynchronize", code=900, thread=1000)
+        capture.op("aten::add", line=4, raises=cuda_error(901))
+    finds(s, "CGD101", line=3)
+
+
+def test_error_that_surfaces_late_does_not_hide_the_unhooked_call(script, finds):
+    s = script("with graph:\n    a = torch.zeros(4)\n    cudart.cudaHostRegister(a.data_ptr(), 16, 0)\n    y = x * 2\n")
+    with s.trace.capture(line=1) as capture:
+        last = capture.op("aten::zeros", line=2, kind="host")
+        capture.invalidated_unseen(since=last)
+        capture.op("aten::mul", line=4, raises=cuda_error(900))
+        capture.end(passing=cuda_error(900))
+    finds(s, "CGD105", line=3, confidence="likely", message="`cudart.cudaHostRegister(a.data_ptr(), 16, 0)` pins")

@@ -44,7 +44,7 @@ class Recorder:
 
     def __init__(self, folder: str) -> None:
         config = Config({"trace": folder, "target": os.path.dirname(__file__), "cwd": "", "device": "cuda"}, "run")
-        self.writer = Writer(folder, lambda: [])
+        self.writer = Writer(folder, list)
         self.context = Context(config, self.writer)
         self.context.use_stacks(Stacks(self.context))
         self.driver = FakeDriver()

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 
-class Refused(RuntimeError):
+class RefusedError(RuntimeError):
     """Stands for torch.AcceleratorError."""
 
     def __init__(self, code: int) -> None:
@@ -25,7 +25,7 @@ def make(driver: Any) -> SimpleNamespace:
             if code not in {901, 904}:
                 for handle, status in list(driver.statuses.items()):
                     driver.statuses[handle] = 2 if status == 1 else status
-            raise Refused(code)
+            raise RefusedError(code)
 
     class Stream:
         def __init__(self, handle: int) -> None:
@@ -90,7 +90,7 @@ def make(driver: Any) -> SimpleNamespace:
             driver.statuses[state.stream] = 0
             act("end")
             if broken:
-                raise Refused(901)
+                raise RefusedError(901)
 
         def instantiate(self):
             act("instantiate")

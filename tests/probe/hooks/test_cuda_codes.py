@@ -6,7 +6,7 @@ from cudagraph_doctor.probe.cuda_codes import code_in, message_of, raised
 
 
 @pytest.mark.parametrize(
-    "text,code",
+    ("text", "code"),
     [
         ("CUDA error: operation not permitted when stream is capturing\nSearch for ...", 900),
         ("CUDA error: operation failed due to a previous error during capture", 901),
@@ -28,14 +28,15 @@ class Tensor:
     __str__ = __repr__
 
 
-class Shown(RuntimeError):
+class ShownError(RuntimeError):
     def __str__(self):
         pytest.fail("code of the target")
+        return ""
 
 
 def test_reading_a_message_runs_no_code_of_the_target():
     assert message_of(RuntimeError("bad", Tensor())).startswith("bad <")
-    assert message_of(Shown("bad")) == "bad"
+    assert message_of(ShownError("bad")) == "bad"
 
 
 def test_torchs_own_attribute_comes_first():

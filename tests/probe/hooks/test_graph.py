@@ -3,10 +3,9 @@ from __future__ import annotations
 import inspect
 
 import pytest
+from fake_torch import RefusedError, make
 
 from cudagraph_doctor.probe.hooks import graph, graph_block, replay
-
-from fake_torch import Refused, make
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def test_a_capture_has_a_begin_an_end_and_an_executable(recorder, torch):
 
 def test_a_refused_begin_opens_no_window(recorder, torch):
     torch.fails["begin"] = 900
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedError):
         torch.cuda.CUDAGraph().capture_begin(pool=(0, 1), capture_error_mode="relaxed")
     assert recorder.windows.open == ()
     (begin,) = recorder.records("capture")
@@ -44,7 +43,7 @@ def test_a_refused_begin_opens_no_window(recorder, torch):
 
 
 def test_a_failed_block_tells_what_passed_through_and_what_is_left(recorder, torch):
-    with pytest.raises(Refused), torch.cuda.graph(torch.cuda.CUDAGraph()):
+    with pytest.raises(RefusedError), torch.cuda.graph(torch.cuda.CUDAGraph()):
         recorder.driver.statuses[0x10] = 2
         raise ValueError("first")
     (end,) = recorder.records("capture-end")
@@ -87,7 +86,7 @@ def test_a_failing_replay_is_told_and_not_counted_as_done(recorder, torch):
         pass
     made.replay()
     torch.fails["replay"] = 700
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedError):
         made.replay()
     failed = recorder.records("replay")[-1]
     assert (failed.code, failed.done, failed.first) == (700, 0, False)
@@ -100,7 +99,7 @@ def test_a_replay_inside_a_window_is_told_with_the_change_across_it(recorder, to
         pass
     inner.replay()
     torch.fails["replay"] = 900
-    with pytest.raises(Refused), torch.cuda.graph(torch.cuda.CUDAGraph()):
+    with pytest.raises(RefusedError), torch.cuda.graph(torch.cuda.CUDAGraph()):
         inner.replay()
     told = recorder.records("replay")[-1]
     assert (told.cap, told.on) == (recorder.records("capture")[-1].id, 1)

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import pytest
+from fake_torch import RefusedError, make
 
 from cudagraph_doctor.probe.hooks import streams
-
-from fake_torch import Refused, make
 
 
 @pytest.fixture
@@ -49,7 +48,7 @@ def test_a_wait_on_work_recorded_outside_names_its_line(recorder, torch):
 def test_a_refused_wait_of_the_host_is_what_broke_the_capture(recorder, torch):
     recorder.window()
     torch.fails["device"] = 900
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedError):
         torch.cuda.synchronize()
     (call,) = recorder.records("call")
     (outcome,) = recorder.records("outcome")
@@ -66,7 +65,7 @@ def test_a_host_use_of_an_event_that_a_capture_recorded_is_told_after_it(recorde
     end.record(torch.cuda.Stream(0x10))
     recorder.windows.leave(window)
     torch.fails["elapsed"] = 1
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedError):
         begin.elapsed_time(end)
     call = recorder.records("call")[-1]
     assert (call.api, call.code, call.cap) == ("cuEventElapsedTime", 1, 0)
