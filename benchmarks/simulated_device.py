@@ -67,7 +67,7 @@ def replay_cost(torch: Any, rounds: int) -> tuple[int, float]:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             step()
-        return len(graph._exec.nodes), median(graph.replay, rounds, 20)
+        return len(graph._held.executable.nodes), median(graph.replay, rounds, 20)
 
 
 def prefill_ratio(torch: Any, rounds: int) -> tuple[float, float]:
@@ -99,6 +99,7 @@ def prefill_ratio(torch: Any, rounds: int) -> tuple[float, float]:
 
 
 def main() -> int:
+    """Measure, print and judge; the exit status."""
     options = argparse.ArgumentParser()
     options.add_argument("--rounds", type=int, default=15)
     rounds = options.parse_args().rounds

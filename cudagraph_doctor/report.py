@@ -79,6 +79,40 @@ class CaptureInfo(Struct, frozen=True):
     key: str | None = None
 
 
+class StatusStep(Struct, frozen=True):
+    """Something that changed the capture status of a stream."""
+
+    what: str
+    """`begin`, `fork`, `join`, `invalidated` or `end`."""
+    seq: int
+    """Sequence number of the record across which it changed, in its process."""
+    time: float
+    """Seconds from the start of the process."""
+    stream: str
+    """Raw handle of the stream; `default` or `per-thread` for those streams, empty where it is not known."""
+    before: str | None
+    """`none`, `active` or `invalidated`."""
+    after: str | None
+    call: str | None
+    """The CUDA call or operator; None where nobody saw it."""
+    thread: str
+    location: Location | None
+    code: int | None = None
+    """CUDA's error code that the call ended with."""
+
+
+class Timeline(Struct, frozen=True):
+    """The capture status of a capture's streams, from its begin to its end."""
+
+    capture: int
+    process: int
+    status: str
+    """As in `CaptureInfo`."""
+    thread: str
+    """The thread that began it."""
+    steps: tuple[StatusStep, ...]
+
+
 class Limit(Struct, frozen=True):
     """Something that could not be seen, with the reason."""
 
@@ -101,3 +135,5 @@ class Report(Struct, frozen=True):
     findings: tuple[Finding, ...]
     limits: tuple[Limit, ...]
     tool_version: str
+    timelines: tuple[Timeline, ...] = ()
+    """Where they were asked for."""

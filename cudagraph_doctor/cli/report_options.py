@@ -23,6 +23,7 @@ _OPTIONS = (
         show_default=True,
         help="Format of the report.",
     ),
+    click.option("--timeline", is_flag=True, help="Show when each capture's status changed, and across which call."),
     click.option("--output", metavar="FILE", type=click.Path(), help="Write the report to FILE, not to the terminal."),
     click.option(
         "--fail-on",
@@ -57,6 +58,7 @@ class ReportOptions:
     """The shared options, as click delivers them."""
 
     form: str
+    timeline: bool
     output: str | None
     fail_on: str
     strict: bool
@@ -92,7 +94,13 @@ class ReportOptions:
         """
         from cudagraph_doctor.engine.run import Options, diagnose
 
-        return diagnose(paths, Options(select=_names(self.select), ignore=_names(self.ignore), own=self.own))
+        options = Options(
+            select=_names(self.select),
+            ignore=_names(self.ignore),
+            own=self.own,
+            timelines=self.timeline or self.form == "json",  # a table has no room for what nobody asked for
+        )
+        return diagnose(paths, options)
 
     def finish(self, report: Report, *, evidence: str | None) -> int:
         """Write the report and say with which status to exit.

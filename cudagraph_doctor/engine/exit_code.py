@@ -6,7 +6,8 @@ docs/exit-codes.md is the published table; a test holds the two together.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
 class ExitCode(enum.IntEnum):
@@ -54,8 +55,7 @@ PRECEDENCE = (
 """When several hold, the first of these is the exit status."""
 
 
-@dataclass(frozen=True)
-class ExitFacts:
+class ExitFacts(Struct, frozen=True):
     """What is true of a finished run. Each fact is the condition of one exit code."""
 
     usage: bool = False

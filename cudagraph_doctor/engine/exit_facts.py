@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from cudagraph_doctor._wire import EVIDENCE
 from cudagraph_doctor.engine.exit_code import ExitFacts
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from cudagraph_doctor.report import Exit, Report
 
 
-@dataclass(frozen=True)
-class ExitPolicy:
+class ExitPolicy(Struct, frozen=True):
     """What the user wants to fail on."""
 
     fail_on: Severity | None = Severity.ERROR

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -32,6 +31,8 @@ def arrange(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 def fingerprint(finding: Finding) -> str:
     """Stable over line shifts, addresses and machines: rule, path, qualified function, kind of trigger."""
+    import hashlib  # loads OpenSSL: not for a report without findings
+
     place = finding.location
     parts = (
         finding.rule.id,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cudagraph_doctor import __version__
 from cudagraph_doctor.engine.limits import limits_of
@@ -15,6 +17,7 @@ from cudagraph_doctor.errors import TraceError
 from cudagraph_doctor.findings import CheckerState, Finding, RuleState
 from cudagraph_doctor.report import Limit, Report
 from cudagraph_doctor.session.build import build
+from cudagraph_doctor.session.timeline import timelines_of
 from cudagraph_doctor.trace.reader import find_traces
 
 if TYPE_CHECKING:
@@ -27,8 +30,7 @@ if TYPE_CHECKING:
 NOT_SELECTED = "not selected"
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Struct, frozen=True):
     """What the user asked for."""
 
     select: tuple[str, ...] = ()
@@ -36,6 +38,8 @@ class Options:
     ignore: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
     """Distributions and paths whose frames count as the user's."""
+    timelines: bool = False
+    """With the timeline of every capture's status."""
 
 
 def diagnose(paths: Iterable[str | os.PathLike[str]], options: Options | None = None) -> Report:
@@ -49,7 +53,10 @@ def diagnose(paths: Iterable[str | os.PathLike[str]], options: Options | None = 
     loaded = load_all()
     selection = resolve(loaded, options.select, options.ignore)
     sessions, unreadable = read_sessions(paths, options.own)
-    return report_on(sessions, loaded, selection, extra_limits=unreadable)
+    report = report_on(sessions, loaded, selection, extra_limits=unreadable)
+    if not options.timelines:
+        return report
+    return replace(report, timelines=tuple(line for session in sessions for line in timelines_of(session)))
 
 
 def read_sessions(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from cudagraph_doctor.errors import UsageError
 
@@ -17,8 +18,7 @@ _ALIKE = str.maketrans("oil", "011")
 """Letters that are read as digits: CGD1O1 means CGD101."""
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """The rules that are looked at."""
 
     rules: frozenset[str]

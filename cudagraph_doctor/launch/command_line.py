@@ -27,7 +27,7 @@ def command_line(options: LaunchOptions, python: str) -> list[str]:
         return [python, "-c", options.target, *arguments]
     if options.kind == "script":
         if options.target != "-" and not os.path.exists(options.target):
-            raise UsageError(f"{options.target}: no such file")
+            raise UsageError(f"{options.target or repr(options.target)}: no such file")
         return [python, options.target, *arguments]
     found = shutil.which(options.target)
     if found is None:

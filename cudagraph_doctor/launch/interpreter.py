@@ -18,9 +18,10 @@ PATIENCE = 30.0
 # Runs in the candidate, whatever version it is. Importing torch takes seconds; looking for it takes milliseconds, and
 # torch/version.py is four assignments.
 _QUESTION = """
-import json, sys
+import sys
+sys.path[:] = [entry for entry in sys.path if entry]  # a json.py in the working directory is not ours to run
+import json
 answer = {"version": list(sys.version_info[:3]), "implementation": sys.implementation.name, "path": sys.executable}
-sys.path[:] = [entry for entry in sys.path if entry]
 try:
     import importlib.util, os, runpy
     found = importlib.util.find_spec("torch")

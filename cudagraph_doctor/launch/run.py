@@ -58,13 +58,25 @@ def run(options: LaunchOptions, say: Callable[[str], None] = tell) -> LaunchResu
     if sealed.no_simulation:
         raise TargetError(f"the simulated device does not work here: {sealed.no_simulation}")
     if not sealed.files:
-        why = f": {trace} cannot be written ({unwritable})" if unwritable else f" in {trace}"
-        hint = "Name a folder that can be written with --trace DIR." if unwritable else None
-        raise TargetError(f"the target ran but left no trace{why}", hint)
+        raise _no_trace(trace, unwritable or sealed.why_empty)
     return LaunchResult(
         trace=trace,
         end=watched.end,
         interpreter=chosen.path if chosen is not None else "",
         first_line=first_line,
         notes=sealed.notes,
+    )
+
+
+def _no_trace(trace: str, unwritable: str) -> TargetError:
+    """The target ran, and there is nothing to check."""
+    if unwritable:
+        return TargetError(
+            f"the target ran but left no trace: {trace} cannot be written ({unwritable})",
+            "Name a folder that can be written with --trace DIR.",
+        )
+    return TargetError(
+        f"the target ran but left no trace in {trace}",
+        "A Python that ignores PYTHONPATH (-E, -I, -S), or is older than 3.11, is not recorded; newer ones are after"
+        " `import cudagraph_doctor.auto`.",
     )

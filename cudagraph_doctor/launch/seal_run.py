@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
+from cudagraph_doctor._wire import SLOTS_SUFFIX
 from cudagraph_doctor.launch.descendants import Proc
 from cudagraph_doctor.launch.seal import TraceFile, seal, trace_files
 from cudagraph_doctor.launch.watch import Watched
-from cudagraph_doctor.trace.events import Process
+from cudagraph_doctor.trace.events import Lost, Process
+from cudagraph_doctor.trace.slots import fold_slots
 
 HEAD = 1 << 16
 """Bytes at the start of a trace in which header and first capabilities are looked for."""
@@ -25,11 +28,14 @@ class SealedRun:
     notes: tuple[str, ...] = ()
     no_simulation: str = ""
     """Why the simulated device could not be installed in the target."""
+    why_empty: str = ""
+    """Why a process that was recorded could not write even its first record; "" if none is known to have failed so."""
 
 
 def seal_run(folder: str, watched: Watched) -> SealedRun:
     """Seals the traces of all processes that are gone; those that still run are named in a note."""
-    files = [file for file in trace_files(folder) if _begins(file)]
+    found = trace_files(folder)
+    files = [file for file in found if _begins(file)]
     recorded = {file.pid: _how(file) for file in files}
     notes: list[str] = []
     unreachable = ""
@@ -50,7 +56,8 @@ def seal_run(folder: str, watched: Watched) -> SealedRun:
         pids = ", ".join(str(proc.pid) for proc in watched.running[:NAMED])
         more = f" and {len(watched.running) - NAMED} more" if len(watched.running) > NAMED else ""
         notes.append(f"still running, and not ended by us: process {pids}{more}")
-    return SealedRun(tuple(files), tuple(notes), unreachable)
+    why_empty = next(filter(None, (_why_empty(file) for file in found)), "") if not files else ""
+    return SealedRun(tuple(files), tuple(notes), unreachable, why_empty)
 
 
 def _children(parent: int, seen: list[Proc], recorded: dict[int, str]) -> list[Process]:
@@ -89,6 +96,12 @@ def _head(file: TraceFile) -> list[dict[str, object]]:
 def _begins(file: TraceFile) -> bool:
     """Whether there is a header: an empty file (a full disk) is no trace."""
     return any(record.get("k") == "header" for record in _head(file)[:1])
+
+
+def _why_empty(file: TraceFile) -> str:
+    """What the process itself could not say in its trace, from the shared memory beside it."""
+    lost = fold_slots(Path(file.beside(SLOTS_SUFFIX)), after=0, t=0)
+    return next((record.why for record in lost if isinstance(record, Lost)), "")
 
 
 def _no_simulation(file: TraceFile) -> str:

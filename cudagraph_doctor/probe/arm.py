@@ -63,6 +63,7 @@ class Window:
         "managed",
         "mode",
         "passing",
+        "reserved",
         "status",
         "stream",
         "tid",
@@ -90,6 +91,8 @@ class Window:
         """It lies inside a `with torch.cuda.graph(...)` block, whose end tells what was left behind."""
         self.passing: BaseException | None = None
         """The exception with which that block is being left."""
+        self.reserved: int | None = None
+        """Bytes that torch's allocator held of the device before."""
 
 
 class Windows:
@@ -103,9 +106,9 @@ class Windows:
         """Raw handle of an origin stream → id of the last capture that was open on it."""
         self.operators: dict[int, int] = {}
         """Thread identifier → number of the operator that runs in it; only inside windows."""
-        self.pause: Callable[[], None] = _nothing
+        self.pause: Callable[[], None] | None = None
         """Called where a costly body of a hook begins: a watch that would see it all looks away."""
-        self.resume: Callable[[], None] = _nothing
+        self.resume: Callable[[], None] | None = None
         self._parts: list[Part] = []
         self._there: bool | None = None
         context.after_fork(self._forked)
@@ -266,10 +269,6 @@ class Windows:
         self.open = ()
         self.operators.clear()
         self.newest.clear()
-
-
-def _nothing() -> None:
-    """Nobody watches."""
 
 
 _of: dict[int, Windows] = {}

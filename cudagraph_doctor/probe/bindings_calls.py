@@ -17,6 +17,7 @@ from cudagraph_doctor.probe.bindings_values import (
 )
 from cudagraph_doctor.probe.cuda_codes import raised
 from cudagraph_doctor.probe.objects import events_of, streams_of
+from cudagraph_doctor.probe.tracebacks import hide, hiding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,15 +66,17 @@ class Calls:
 
         def wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
             def call(*args: Any, **kwargs: Any) -> Any:
-                if not windows.open and not always:
-                    if remembers:
-                        self._note_guarded(spec, args, kwargs)
-                    return original(*args, **kwargs)
-                told = self._before_guarded(api, spec, args, kwargs)
+                told = None
                 try:
+                    if not windows.open and not always:
+                        if remembers:
+                            self._note_guarded(spec, args, kwargs)
+                        return original(*args, **kwargs)
+                    told = self._before_guarded(api, spec, args, kwargs)
                     result = original(*args, **kwargs)
                 except BaseException as error:
                     self._after_guarded(told, None, error)
+                    hide(error)
                     raise
                 self._after_guarded(told, result, None)
                 return result
@@ -92,7 +95,7 @@ class Calls:
                 self.kernels[created(result)] = name.rstrip(b"\0").decode("utf-8", "replace")
             return result
 
-        return call
+        return hiding(call)
 
     def wrap_kernel_of(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Remembers another handle of a kernel."""
@@ -104,7 +107,7 @@ class Calls:
                 self.kernels[created(result)] = name
             return result
 
-        return call
+        return hiding(call)
 
     def wrap_exchange(self, api: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """`cuThreadExchangeStreamCaptureMode`: which unsafe calls this thread may make."""
@@ -116,7 +119,7 @@ class Calls:
                 tell(api, args, kwargs, result)
                 return result
 
-            return call
+            return hiding(call)
 
         return wrapped
 

@@ -10,6 +10,7 @@ from cudagraph_doctor.probe.arm import Window, windows_of
 from cudagraph_doctor.probe.bindings_calls import HOOK
 from cudagraph_doctor.probe.bindings_values import argument, code_of, created, handle_of, mode_of, update_result
 from cudagraph_doctor.probe.objects import streams_of
+from cudagraph_doctor.probe.tracebacks import hiding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class BindingCaptures:
                 after(seen, args, kwargs, result)
                 return result
 
-            return call
+            return hiding(call)
 
         return wrapped
 
@@ -224,7 +225,7 @@ class BindingCaptures:
                 self._guard(self._launch_failed)(known, args, code_of(result))
             return result
 
-        return call
+        return hiding(call)
 
     def _launch_before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, Executable]:
         context, windows = self._context, self._windows

@@ -7,9 +7,11 @@ import os
 from cudagraph_doctor.probe.arm import Window, windows_of
 from cudagraph_doctor.probe.callables import Watched, name_of
 from cudagraph_doctor.probe.cuda_codes import code_in, message_of, raised
+from cudagraph_doctor.probe.tracebacks import DISPATCHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
     from typing import Any
 
@@ -17,9 +19,6 @@ if TYPE_CHECKING:
 
 EXCEPTIONS = 100
 """Exceptions told of one window."""
-
-DISPATCHED = os.path.join("torch", "_ops.py")
-"""Where torch calls an operator again for a dispatch mode: this frame is there only because ours is."""
 
 _CONTROL = (StopIteration, StopAsyncIteration, GeneratorExit, AttributeError, LookupError, ImportError, OSError)
 """Exceptions by which Python code decides what to do next."""
@@ -39,6 +38,8 @@ class CCallRecords:
         self.watched = Watched()
         self.returned = context.guard(hook)(self._returned)
         self.raising = context.guard(hook)(self._raising)
+        self.look = self._make_look()
+        """As `returned`, for the many calls across which nothing has changed."""
         self._told: dict[int, int] = {}
 
     @property
@@ -49,6 +50,23 @@ class CCallRecords:
     def begin(self, window: Window) -> None:
         """A window was opened."""
         self._told.clear()
+
+    def _make_look(self) -> Callable[[Any], None]:
+        windows, returned, context = self._windows, self.returned, self._context
+
+        def look(function: Any) -> None:
+            try:
+                status = context.driver.status
+                for window in windows.open:
+                    if status(window.handle) != window.status:
+                        break
+                else:
+                    return
+            except Exception:
+                pass  # `returned` says so
+            returned(function)
+
+        return look
 
     def _returned(self, function: Any) -> None:
         """A C function came back, or raised: a change that nobody inside of it saw lies across it."""

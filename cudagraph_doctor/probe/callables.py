@@ -44,7 +44,7 @@ class Watched:
     def __init__(self) -> None:
         self.functions: dict[Any, bool] = {}
         """Answers for functions that live as long as their module."""
-        self.plain = frozenset({type(len), type(list.append)})
+        self.plain = _PLAIN
         """Types of the keys of `functions`: hashing one of these runs no code of the target."""
         self._types: dict[type, int] = {}
 
@@ -71,6 +71,17 @@ class Watched:
             if type(getattr(function, "__self__", None)).__name__.startswith(_FREE):  # keeps no object alive
                 self.functions[function] = known
         return known
+
+
+def is_inert(function: Any) -> bool:
+    """Whether a call only reads what Python or torch has in memory, whatever its arguments are."""
+    kind = type(function)
+    if kind is type:
+        return function in INERT
+    return kind in _PLAIN and (function in INERT or function.__name__ in _READS)
+
+
+_PLAIN = frozenset({type(len), type(list.append)})
 
 
 def _sort(kind: type) -> int:

@@ -75,7 +75,7 @@ class Context:
         self.driver: Any = None
         """Answers questions about streams by handle: the simulated device where that is on, else the CUDA driver."""
         self.operator_runs: Callable[[int, int], object] | None = None
-        """Told by the hook of operators: number and stack of the one that runs in the calling thread now; 0, 0 for none."""
+        """Told by the hook of operators: number and stack of the one that runs in this thread now; 0, 0 for none."""
         self.pushed_log = False
         """The C probe writes the driver's error log as it comes: nobody has to poll it."""
         self.capabilities: dict[str, dict[str, Any]] = {}

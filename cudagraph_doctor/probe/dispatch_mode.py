@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from cudagraph_doctor.probe.tracebacks import hide
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -59,30 +61,32 @@ def _make(torch: Any) -> Any:
             return dispatch._get_current_dispatch_mode() is self
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            kwargs = kwargs or {}
-            if not self.live:
-                return func(*args, **kwargs)
-            facts = self._facts.get(func) or self._learn(func)
-            if facts is None:
-                return func(*args, **kwargs)
-            if facts.composite and not types and not stack_length():
-                # Under inference_mode an operator that is made of others arrives whole. Its parts are what runs: let
-                # them come one by one, by the very kernel that the dispatcher would call. Not beside other modes,
-                # which would see the parts as well.
-                with self:
-                    return func._op_dk(composite, *args, **kwargs)
+            if kwargs is None:
+                kwargs = {}
+            facts = (self._facts.get(id(func)) or self._learn(func)) if self.live else None
             callback = without_dynamo(None)
             try:
+                if facts is None:
+                    return func(*args, **kwargs)
+                if facts.composite and not types and not stack_length():
+                    # Under inference_mode an operator that is made of others arrives whole. Its parts are what runs:
+                    # let them come one by one, by the very kernel that the dispatcher would call. Not beside other
+                    # modes, which would see the parts as well.
+                    with self:
+                        return func._op_dk(composite, *args, **kwargs)
                 running = self._before(facts, args, kwargs)
                 if running is None:
                     return func(*args, **kwargs)
                 try:
-                    results = func(*args, **kwargs)
+                    results = facts.call(*args, **kwargs)
                 except BaseException as error:
                     self._after(running, None, error)
                     raise
                 self._after(running, results, None)
                 return results
+            except BaseException as error:
+                hide(error)
+                raise
             finally:
                 without_dynamo(callback)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from _thread import get_ident
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Driver:
         self._name = library
         self._lib: Any = None
         self._is_capturing: Any = None
+        self._answers: dict[int, tuple[ctypes.c_int, int]] = {}
+        """Thread identifier → where its answers go, and that address: the call lets go of the GIL."""
         self._context: ctypes.c_void_p | None = None
         self._log_at: ctypes.c_uint | None = None
         self._buffer: Any = None
@@ -63,13 +66,18 @@ class Driver:
 
         It does not say (906) of the legacy stream while a blocking stream captures.
         """
+        try:
+            status, at = self._answers[get_ident()]
+        except KeyError:
+            status = ctypes.c_int()
+            at = ctypes.addressof(status)
+            self._answers[get_ident()] = status, at
         if self._is_capturing is None:
             return None
-        status = ctypes.c_int()
-        code = self._is_capturing(stream, ctypes.byref(status))
-        if code == _NO_CONTEXT and self._context is not None:
-            code = self._with_context(stream, status)
-        return status.value if code == 0 else None
+        code = self._is_capturing(stream, at)
+        if code and (code != _NO_CONTEXT or self._context is None or self._with_context(stream, status)):
+            return None
+        return status.value
 
     def remember_context(self) -> None:
         """The calling thread is about to capture: its context answers for threads that have none."""
@@ -109,6 +117,27 @@ class Driver:
     def _node_count(self, graph: ctypes.c_void_p) -> int | None:
         count = ctypes.c_size_t()
         return count.value if self._lib.cuGraphGetNodes(graph, None, ctypes.byref(count)) == 0 else None
+
+    # ── the device ──────────────────────────────────────────────────────────────────────────────
+    def device_facts(self, ordinal: int) -> dict[str, str]:
+        """Name of a device, version of the driver and the newest CUDA that it serves; what is not told is left out.
+
+        Only outside capture windows, though none of these calls concerns a stream.
+        """
+        if self._lib is None:
+            return {}
+        facts: dict[str, str] = {}
+        device, name = ctypes.c_int(), ctypes.create_string_buffer(256)
+        if self._lib.cuDeviceGet(ctypes.byref(device), ordinal) == 0:  # noqa: SIM102 - the second call needs the first
+            if self._lib.cuDeviceGetName(name, len(name) - 1, device) == 0:
+                facts["device"] = name.value.decode("utf-8", "replace")
+        number = ctypes.c_int()
+        if self._lib.cuDriverGetVersion(ctypes.byref(number)) == 0:
+            facts["cuda"] = f"{number.value // 1000}.{number.value % 1000 // 10}"
+        module = _module_version()
+        if module:
+            facts["driver"] = module
+        return facts
 
     # ── objects ─────────────────────────────────────────────────────────────────────────────────
     def blocking(self, stream: int) -> bool | None:
@@ -173,3 +202,13 @@ class Driver:
             return []
         text = self._buffer.raw[: size.value].rstrip(b"\0")
         return [line for line in text.decode("utf-8", "replace").splitlines() if line.strip()]
+
+
+def _module_version() -> str:
+    """Version of the NVIDIA kernel module, `580.159.04`; "" where /proc does not tell (WSL)."""
+    try:
+        with open("/proc/driver/nvidia/version", encoding="utf-8", errors="replace") as file:
+            words = file.readline().split()
+    except OSError:
+        return ""
+    return next((word for word in words if word.count(".") and word.replace(".", "").isdecimal()), "")

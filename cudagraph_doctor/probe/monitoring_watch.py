@@ -7,13 +7,15 @@ with very many calls (a compilation), to switch harmless places off.
 
 from __future__ import annotations
 
+import os
 import sys
 from _thread import get_ident
 
-from cudagraph_doctor.probe.c_call_records import DISPATCHED, CCallRecords, without_ours
-from cudagraph_doctor.probe.callables import INERT
+from cudagraph_doctor.probe.c_call_records import CCallRecords, without_ours
+from cudagraph_doctor.probe.callables import INERT, is_inert
 from cudagraph_doctor.probe.frames import OURS
 from cudagraph_doctor.probe.guard import inside
+from cudagraph_doctor.probe.tracebacks import DISPATCHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 IDS = (3, 4, 1)
 """Tool ids without a meaning first, then coverage's; 0 is the debugger's, 2 the profiler's, 5 the optimiser's."""
-SETTLE = 3000
+SETTLE = 600
 """CALL events in which the recorder's own code is switched off."""
 MANY = 50_000
 """Returns of one window after which harmless places are switched off."""
@@ -42,6 +44,7 @@ class MonitoringWatch:
         self._tool: int | None = None
         self._calls = 0
         self._disable: Any = None
+        self._torch = OURS
         self._raising: dict[int, Any] = {}
 
     def on(self, window: Window) -> str:
@@ -58,6 +61,7 @@ class MonitoringWatch:
         self._tool = tool
         self._calls = 0
         self._disable = monitoring.DISABLE
+        self._torch = _folder_of("torch")
         monitoring.register_callback(tool, events.CALL, self._settling)
         monitoring.register_callback(tool, events.C_RETURN, self._make_returned())
         monitoring.register_callback(tool, events.C_RAISE, self._raised_in_c)
@@ -84,14 +88,18 @@ class MonitoringWatch:
         self._calls += 1
         if self._calls > SETTLE:
             self._on_call(None)
-        return self._disable if code.co_filename.startswith(OURS) else None
+        name = code.co_filename
+        if name.startswith(OURS):
+            return self._disable
+        # A place in torch that calls `isinstance` never calls anything else.
+        return self._disable if name.startswith(self._torch) and is_inert(function) else None
 
     def _sparing(self, code: CodeType, offset: int, function: Any, first: Any) -> Any:
         return None if self._records.watched(function) else self._disable
 
     def _make_returned(self) -> Any:
         """The callback of C_RETURN, all in local variables: it runs for every C call of the window."""
-        watched, returned, ours = self._records.watched, self._records.returned, inside
+        watched, ours, look = self._records.watched, inside, self._records.look
         plain, functions, tensors = watched.plain, watched.functions, _tensor_types()
         returns = 0
 
@@ -100,9 +108,9 @@ class MonitoringWatch:
             returns += 1
             if (type(function) in plain and functions.get(function) is False) or not watched(function):
                 if type(first) in tensors and _reads(function) and not ours():
-                    returned(function)
+                    look(function)
             elif not ours():
-                returned(function)
+                look(function)
             if returns >= MANY:
                 if returns == MANY:
                     self._on_call(self._sparing)
@@ -145,6 +153,12 @@ def _tensor_types() -> frozenset[type]:
 def _reads(function: Any) -> bool:
     """Whether a function of Python that got a tensor as its first argument may read it."""
     return type(function) in _HASHABLE and function not in INERT
+
+
+def _folder_of(package: str) -> str:
+    """Folder of a package that is imported, with its separator; ours where it is not."""
+    file = getattr(sys.modules.get(package), "__file__", None)
+    return os.path.dirname(file) + os.sep if type(file) is str else OURS
 
 
 _HASHABLE = frozenset({type, type(len), type(list.append)})

@@ -13,8 +13,6 @@ from cudagraph_doctor.probe.native_maps import Mapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from cudagraph_doctor.probe.context import Context
 
 LIBRARY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native", "_probe.so")
@@ -36,6 +34,10 @@ REASONS = {
     39: "another CUDA developer tool or profiler holds CUPTI",
 }
 """Why `Library.arm` failed: numbers of ours (subscribe.c), and CUptiResult."""
+
+
+_kept: list[object] = []
+"""What the library points into. It is never unloaded, so neither are these."""
 
 
 class UnloadableError(Exception):
@@ -102,7 +104,6 @@ class Library:
         self.slow.cgd_arm.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
         if self.quick.cgd_abi() != ABI:
             raise UnloadableError("the native probe was built for another version of this package")
-        self._kept: list[Any] = []
 
     def configure(
         self, context: Context, cupti: Mapped, driver: Mapped, libraries: list[Mapped]
@@ -113,7 +114,7 @@ class Library:
             UnloadableError: it refuses.
             OSError: a file cannot be made.
         """
-        configuration = Configuration(size=ctypes.sizeof(Configuration), deep=int(bool(context.config.get("deep"))) | (2 if os.environ.get("CGD_TRIAL") else 0))
+        configuration = Configuration(size=ctypes.sizeof(Configuration), deep=bool(context.config.get("deep")))
         trace = trace_of(context)
         configuration.trace_fd, configuration.trace_dev, configuration.trace_ino = trace
         number, fd = _stack_signal()
@@ -130,7 +131,7 @@ class Library:
         own = [library for library in libraries if library.name.split(".so", 1)[0] in CUDA_LIBRARIES]
         for place, library in zip(configuration.own, own, strict=False):
             place.begin, place.end = library.begin, library.end
-        self._kept += [configuration, head]
+        _kept.extend((configuration, head))
         if self.slow.cgd_configure(ctypes.byref(configuration)) != 0:
             raise UnloadableError(REASONS[-4])
         context.writer.sequence.share(context.slots.head, self.quick.cgd_draw)

@@ -76,4 +76,5 @@ _TOOLS = (
     ("libToolsInjection", "Nsight Systems"),
     ("libnvperf_target_injection", "Nsight Compute"),
     ("libcuda-injection", "Nsight Compute"),
+    ("libcudadebugger", "cuda-gdb"),
 )

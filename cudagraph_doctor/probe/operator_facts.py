@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from json.encoder import encode_basestring as quoted
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -24,9 +26,14 @@ METADATA = frozenset({
 class OperatorFacts:
     """Name, kind and written arguments of an operator."""
 
-    __slots__ = ("composite", "kind", "name", "overload", "written")
+    __slots__ = ("call", "composite", "kind", "name", "operator", "overload", "told", "written")
 
-    def __init__(self, name: str, overload: str, kind: str, written: frozenset[str], *, composite: bool) -> None:
+    def __init__(
+        self, operator: Any, name: str, overload: str, kind: str, written: frozenset[str], *, composite: bool
+    ) -> None:
+        self.operator = operator
+        self.call = _call_of(operator)
+        """Calls it: its function in C where its class would do nothing else."""
         self.name = name
         """`aten::copy_`."""
         self.overload = overload
@@ -36,6 +43,9 @@ class OperatorFacts:
         """Places of the arguments that it writes: positions and names."""
         self.composite = composite
         """It is nothing but other operators, in C++ (CompositeImplicitAutograd)."""
+        shown = f',"overload":{quoted(overload)}' if overload != "default" else ""
+        self.told = f',"name":{quoted(name)}{shown}'
+        """Name and overload as the text of a record."""
 
 
 def facts_of(operator: Any, torch: Any) -> OperatorFacts:
@@ -43,7 +53,7 @@ def facts_of(operator: Any, torch: Any) -> OperatorFacts:
     schema = getattr(operator, "_schema", None)
     if schema is None:
         name = getattr(operator, "__name__", type(operator).__name__)
-        return OperatorFacts(f"higher_order::{name}", "default", "compute", frozenset(), composite=False)
+        return OperatorFacts(operator, f"higher_order::{name}", "default", "compute", frozenset(), composite=False)
     written: set[str] = set()
     for position, argument in enumerate(schema.arguments):
         alias = argument.alias_info
@@ -58,7 +68,8 @@ def facts_of(operator: Any, torch: Any) -> OperatorFacts:
     else:
         kind = "compute"
     composite = _is_composite(operator, torch)
-    return OperatorFacts(name, schema.overload_name or "default", kind, frozenset(written), composite=composite)
+    overload = schema.overload_name or "default"
+    return OperatorFacts(operator, name, overload, kind, frozenset(written), composite=composite)
 
 
 def _is_composite(operator: Any, torch: Any) -> bool:
@@ -68,3 +79,11 @@ def _is_composite(operator: Any, torch: Any) -> bool:
         return False
     name = operator.name()
     return bool(has_kernel(name, key)) and not has_kernel(name, torch._C.DispatchKey.CUDA)
+
+
+def _call_of(operator: Any) -> Any:
+    """`OpOverload.__call__` only hands its arguments to `_op` (2.14: unless a dispatcher in Python has it)."""
+    kind = type(operator)
+    if kind.__name__ != "OpOverload" or kind.__module__ != "torch._ops" or "_op" not in kind.__call__.__code__.co_names:
+        return operator
+    return operator._op if getattr(operator, "_pyobj_dispatcher", None) is None else operator

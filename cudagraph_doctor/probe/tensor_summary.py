@@ -2,9 +2,14 @@
 
 Nothing here formats a tensor, reads its elements or makes a CUDA call. A tensor that stands for no memory of its own
 (fake, functional, in a tracer's hands) is told apart, because then the operator is not about to run.
+
+It runs twice an operator, so it makes the text of the record at once: objects that an encoder then goes through cost
+three times as much.
 """
 
 from __future__ import annotations
+
+from json.encoder import encode_basestring as quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +22,10 @@ TENSOR_LIMIT = 64
 _DEPTH = 3
 _PLACES = tuple(str(position) for position in range(256))
 """Positions of arguments as records name them; Python allows no operator of torch that many."""
+_SHAPES = 2000
+"""Shapes whose text is kept."""
 _IMAGINARY = frozenset({"FakeTensor", "FunctionalTensor", "FakeScriptObject", "ProxyTensor"})
+_NOTHING: frozenset[str] = frozenset()
 
 
 class Summary:
@@ -26,12 +34,14 @@ class Summary:
     __slots__ = ("device", "host", "imaginary", "tensors", "values")
 
     def __init__(self) -> None:
-        self.tensors: list[dict[str, Any]] = []
-        self.values: list[tuple[str, str]] = []
+        self.tensors: list[str] = []
+        """Each as the JSON text of a `Tensor`."""
+        self.values: list[str] = []
+        """Each as the JSON text of a pair (place, value)."""
         self.device: int | None = None
         """Index of the first CUDA device among tensors and `device` arguments; -1 for "the current one"."""
-        self.host = False
-        """A tensor lies in host memory."""
+        self.host: list[tuple[int, int]] = []
+        """(position among `tensors`, address) of those that lie in host memory; address 0 for one without any."""
         self.imaginary = False
         """An argument stands for no memory: the operator is traced, not run."""
 
@@ -44,114 +54,167 @@ class Summaries:
         pinned: says whether the memory at an address is page-locked, or None.
     """
 
-    def __init__(self, torch: Any, pinned: Callable[[Any, int], bool | None]) -> None:
+    def __init__(self, torch: Any, pinned: Callable[[int], bool | None]) -> None:
         self._tensor = torch.Tensor
+        self._plain = frozenset({torch.Tensor, torch.nn.Parameter})
         self._device_type = torch.device
         self._named = (torch.dtype, torch.layout, torch.memory_format)
         # The first does not materialise a copy-on-write storage; torch has it since 2.1.
         self._address = getattr(torch._C, "_data_address", None) or (lambda tensor: tensor.untyped_storage().data_ptr())
         self._functional = getattr(torch, "_is_functional_tensor", None)
+        self._function_modes = torch._C._len_torch_function_stack
+        self._quiet = torch._C.DisableTorchFunction
         self._pinned = pinned
         self._dtypes: dict[Any, str] = {}
-        self._devices: dict[Any, str] = {}
+        self._devices: dict[Any, tuple[str, int | None, bool]] = {}
+        """Device → its name, its index where it is CUDA's, whether it is the host."""
+        self._shapes: dict[Any, str] = {}
 
     def of_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any], written: frozenset[str]) -> Summary:
         """Summary of the arguments of an operator."""
         summary = Summary()
-        plain = self._tensor
-        for position, value in enumerate(args):
-            if type(value) is plain:
-                self._add_tensor(summary, _PLACES[position], value, plain, written)
-            elif value is not None:
-                self._add(summary, _PLACES[position], value, written, 0)
-        for name, value in kwargs.items():
-            if value is not None:
-                self._add(summary, name, value, written, 0)
+        if self._function_modes():  # they would see the attributes that are read here
+            with self._quiet():
+                self._add_arguments(summary, args, kwargs, written)
+        else:
+            self._add_arguments(summary, args, kwargs, written)
         if summary.device is not None and summary.host:
             self._add_pinned(summary)
         return summary
 
-    def of_results(self, results: Any, args: tuple[Any, ...]) -> list[dict[str, Any]]:
+    def of_results(self, results: Any, args: tuple[Any, ...]) -> list[str]:
         """Tensors of the results that are not arguments given back."""
         summary = Summary()
+        if type(results) in self._plain and not self._function_modes():
+            for value in args:
+                if value is results:
+                    return summary.tensors
+            self._add_tensor(summary, "r0", results, _NOTHING)
+            return summary.tensors
         known = {id(value) for value in args}
-        for position, value in enumerate(results if type(results) in {tuple, list} else (results,)):
-            if id(value) not in known:
-                self._add(summary, f"r{position}", value, frozenset(), 1)
+        with self._quiet():
+            for position, value in enumerate(results if type(results) in {tuple, list} else (results,)):
+                if id(value) not in known:
+                    self._add(summary, f"r{position}", value, _NOTHING, 1)
         return summary.tensors
 
     # ── the parts ───────────────────────────────────────────────────────────────────────────────
+    def _add_arguments(
+        self, summary: Summary, args: tuple[Any, ...], kwargs: dict[str, Any], written: frozenset[str]
+    ) -> None:
+        plain = self._plain
+        for place, value in zip(_PLACES, args):  # noqa: B905 - the places are more
+            if type(value) in plain:
+                self._add_tensor(summary, place, value, written)
+            elif value is not None:
+                self._add(summary, place, value, written, 0)
+        if kwargs:
+            for name, value in kwargs.items():
+                if value is not None:
+                    self._add(summary, name, value, written, 0)
+
     def _add(self, summary: Summary, place: str, value: Any, written: frozenset[str], depth: int) -> None:
         kind = type(value)
-        if isinstance(value, self._tensor):
-            self._add_tensor(summary, place, value, kind, written)
+        if kind is int or kind is bool:
+            summary.values.append(f'["{place}","{value}"]')
+        elif kind is float or kind is complex:
+            summary.values.append(f'["{place}","{value!r}"]')
+        elif isinstance(value, self._tensor):
+            if kind in self._plain:
+                self._add_tensor(summary, place, value, written)
+            else:
+                self._add_subclass(summary, place, value, written)
         elif value is None:
             return
         elif kind in {list, tuple}:
             self._add_list(summary, place, value, written, depth)
-        elif kind in {bool, int, float, complex}:
-            summary.values.append((place, repr(value)))
         elif kind is str:
-            summary.values.append((place, value[:VALUE_LIMIT]))
+            summary.values.append(f'["{place}",{quoted(value[:VALUE_LIMIT])}]')
         elif isinstance(value, self._device_type):
-            summary.values.append((place, str(value)))
+            summary.values.append(f'["{place}","{value}"]')
             if value.type == "cuda" and summary.device is None:
                 summary.device = -1 if value.index is None else value.index
         elif isinstance(value, self._named):
-            summary.values.append((place, self._dtype(value)))
+            summary.values.append(f'["{place}","{self._dtype(value)}"]')
 
     def _add_list(self, summary: Summary, place: str, value: Any, written: frozenset[str], depth: int) -> None:
         if depth >= _DEPTH or not value:
             return
         if all(type(item) in {int, float, bool} for item in value):
-            summary.values.append((place, repr(list(value[:64]))[:VALUE_LIMIT]))
+            summary.values.append(f'["{place}",{quoted(repr(list(value[:64]))[:VALUE_LIMIT])}]')
             return
-        inner = frozenset({"*"}) if place in written else written if "*" in written else frozenset()
+        inner = frozenset({"*"}) if place in written else written if "*" in written else _NOTHING
         for position, item in enumerate(value[:TENSOR_LIMIT]):
             self._add(summary, f"{place}.{position}", item, inner, depth + 1)
 
-    def _add_tensor(self, summary: Summary, place: str, tensor: Any, kind: type, written: frozenset[str]) -> None:
-        if kind.__name__ in _IMAGINARY or (self._functional is not None and self._functional(tensor)):
+    def _add_subclass(self, summary: Summary, place: str, tensor: Any, written: frozenset[str]) -> None:
+        with self._quiet():
+            kind = type(tensor).__name__
+            if kind in _IMAGINARY or (self._functional is not None and self._functional(tensor)):
+                summary.imaginary = True
+                return
+            if kind == "DTensor" and isinstance(getattr(tensor, "_local_tensor", None), self._tensor):
+                tensor = tensor._local_tensor
+            self._add_tensor(summary, place, tensor, written)
+
+    def _add_tensor(self, summary: Summary, place: str, tensor: Any, written: frozenset[str]) -> None:
+        device = tensor.device
+        name, index, host = self._devices.get(device) or self._learn_device(device)
+        if index is not None and (summary.device is None or summary.device < 0):
+            summary.device = index
+        tensors = summary.tensors
+        if len(tensors) >= TENSOR_LIMIT:
+            if host:
+                summary.host.append((-1, 0))
+            return
+        address = 0
+        try:
+            address = self._address(tensor)
+            size = tensor.untyped_storage().nbytes()
+            shape = tensor.shape
+            dtype = tensor.dtype
+            text = (
+                f'{{"at":"{place}","ptr":"{address:#x}","size":{size},"dev":"{name}",'
+                f'"dtype":"{self._dtypes.get(dtype) or self._dtype(dtype)}",'
+                f'"shape":{self._shapes.get(shape) or self._shape(shape)}'
+            )
+            offset = tensor.storage_offset()
+            if offset:
+                text += f',"offset":{offset * tensor.element_size()}'
+        except Exception:  # no storage, or no shape, that it would tell (sparse, nested, a wrapper of others)
+            text = f'{{"at":"{place}","ptr":"0x0","size":0,"dev":"{name}"'
+            size = 0
+        if not address and self._functional is not None and self._functional(tensor):
             summary.imaginary = True
             return
-        if kind.__name__ == "DTensor" and isinstance(getattr(tensor, "_local_tensor", None), self._tensor):
-            tensor = tensor._local_tensor
-        device = tensor.device
-        where = self._devices.get(device)
-        if where is None:
-            where = self._devices[device] = str(device)
-        if where == "cpu":
-            summary.host = True
-        elif device.type == "cuda" and (summary.device is None or summary.device < 0):
-            summary.device = device.index
-        if len(summary.tensors) >= TENSOR_LIMIT:
-            return
-        try:
-            told: dict[str, Any] = {
-                "at": place,
-                "ptr": hex(self._address(tensor)),
-                "size": tensor.untyped_storage().nbytes(),
-                "dev": where,
-                "dtype": self._dtypes.get(tensor.dtype) or self._dtype(tensor.dtype),
-                "shape": [length if type(length) is int else -1 for length in tensor.shape],
-            }
-            offset = tensor.storage_offset()
-        except Exception:  # no storage, or no shape, that it would tell (sparse, nested, a wrapper of others)
-            told, offset = {"at": place, "ptr": "0x0", "size": 0, "dev": where}, 0
-        if offset:
-            told["offset"] = offset * tensor.element_size()
-        if place in written or "*" in written:
-            told["written"] = True
-        summary.tensors.append(told)
+        if host:
+            summary.host.append((len(tensors), address if size else 0))
+        if written and (place in written or "*" in written):
+            text += ',"written":true'
+        tensors.append(text + "}")
 
     def _add_pinned(self, summary: Summary) -> None:
         """Whether each CPU tensor beside a CUDA one is page-locked: what a copy between them depends on."""
-        for told in summary.tensors:
-            if told["dev"] == "cpu" and told["size"] and self._pinned(told, int(told["ptr"], 16)):
-                told["pinned"] = True
+        tensors = summary.tensors
+        for position, address in summary.host:
+            if address and self._pinned(address):
+                tensors[position] = tensors[position][:-1] + ',"pinned":true}'
+
+    def _learn_device(self, device: Any) -> tuple[str, int | None, bool]:
+        name = str(device)
+        found = self._devices[device] = (name, device.index if device.type == "cuda" else None, name == "cpu")
+        return found
 
     def _dtype(self, value: Any) -> str:
         known = self._dtypes.get(value)
         if known is None:
             known = self._dtypes[value] = str(value).removeprefix("torch.")
         return known
+
+    def _shape(self, shape: Any) -> str:
+        """A shape as JSON, -1 for a length that is no plain number."""
+        plain = [length if type(length) is int else -1 for length in shape]
+        text = str(plain).replace(" ", "")
+        if -1 not in plain and len(self._shapes) < _SHAPES:
+            self._shapes[shape] = text
+        return text

@@ -47,6 +47,8 @@ class Writer:
         self._why = ""
         self._tried = 0
         self.name = ""
+        self.before_next: Callable[[], None] | None = None
+        """Called once, before the next record: to write one first that would be worth nothing if none followed."""
         self.slots: Slots
         self._open()
 
@@ -57,10 +59,21 @@ class Writer:
 
     def write(self, kind: str, fields: dict[str, Any]) -> int:
         """Writes a record and returns its sequence number, whether or not the file took it."""
+        if self.before_next is not None:
+            self._tell_before()
         q = self.sequence.draw()
         record: dict[str, Any] = {"k": kind, "q": q, "t": monotonic_ns(), "tid": self._tid()}
         record.update(fields)
         self._put(self._line(record))
+        return q
+
+    def write_text(self, kind: str, fields: str) -> int:
+        """As `write`, for records that are many: their fields come as JSON text, each with a comma before it."""
+        if self.before_next is not None:
+            self._tell_before()
+        q = self.sequence.draw()
+        line = f'{{"k":"{kind}","q":{q},"t":{monotonic_ns()},"tid":{self._tid()}{fields}}}\n'
+        self._put(line.encode("utf-8", "replace"))
         return q
 
     def fork(self) -> None:
@@ -71,6 +84,7 @@ class Writer:
             self._file.close()
         self.sequence = Sequence()
         self._torn, self._lost, self._why = False, 0, ""
+        self.before_next = None
         self._open(number)
 
     def settle(self) -> None:
@@ -161,6 +175,11 @@ class Writer:
         if not self._torn:
             self.slots.lost(-self._lost, 0)  # told here, so the launcher need not
             self._lost = 0
+
+    def _tell_before(self) -> None:
+        tell, self.before_next = self.before_next, None
+        if tell is not None:
+            tell()
 
     # ── the line ─────────────────────────────────────────────────────────────────────────────
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import os
 import stat
-import tempfile
 from typing import TYPE_CHECKING, TextIO, assert_never
 
 from cudagraph_doctor.errors import OutputError
@@ -44,6 +43,8 @@ def write_file(report: Report, form: Format, path: str) -> None:
     Raises:
         OutputError: the file cannot be written.
     """
+    import tempfile  # brings random and shutil: not for a report on standard output
+
     try:
         if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
             with open(path, "w", encoding="utf-8") as stream:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from cudagraph_doctor.findings import CheckerState, Consequence, Finding, Location
-    from cudagraph_doctor.report import CaptureInfo, Exit, Limit, ProcessInfo, Report
+    from cudagraph_doctor.report import CaptureInfo, Exit, Limit, ProcessInfo, Report, StatusStep, Timeline
 
 FORMAT = "cudagraph-doctor-report"
 VERSION = 1
@@ -43,6 +43,7 @@ def to_dict(report: Report) -> dict[str, Any]:
         "findings": [_finding(finding) for finding in report.findings],
         "limits": [_limit(limit) for limit in report.limits],
         "summary": {level: levels.count(level) for level in ("error", "warning", "note")},
+        "timelines": [_timeline(timeline) for timeline in report.timelines],
     }
 
 
@@ -142,6 +143,31 @@ def _consequence(consequence: Consequence) -> dict[str, Any]:
         "message": consequence.message,
         "code": consequence.code,
         "location": _location(consequence.location),
+    }
+
+
+def _timeline(timeline: Timeline) -> dict[str, Any]:
+    return {
+        "capture": timeline.capture,
+        "process": timeline.process,
+        "status": timeline.status,
+        "thread": timeline.thread,
+        "steps": [_step(step) for step in timeline.steps],
+    }
+
+
+def _step(step: StatusStep) -> dict[str, Any]:
+    return {
+        "what": step.what,
+        "seq": step.seq,
+        "time": step.time,
+        "stream": step.stream,
+        "before": step.before,
+        "after": step.after,
+        "call": step.call,
+        "code": step.code,
+        "thread": step.thread,
+        "location": _location(step.location),
     }
 
 

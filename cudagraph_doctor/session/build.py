@@ -141,6 +141,7 @@ class SessionBuilder:
         self._captures.finish(running=session.exit.running)
         self._graphs.finish()
         link_retries(session)
+        self.handlers.clear()  # they are ours: without them we are no cycle, and go at once
         return session
 
     # ── activities ───────────────────────────────────────────────────────────────────────────

@@ -8,11 +8,12 @@ Operators tell their tensors (storage address and size, or the storage's id); CU
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from cudagraph_doctor._wire import STATUS_ACTIVE
-from cudagraph_doctor.session.apis import WORK, family
+from cudagraph_doctor.session.apis import WORK, Family, family
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from cudagraph_doctor.trace.events import Tensor
 
 
-@dataclass(frozen=True, slots=True)
-class Touch:
+class Touch(Struct, frozen=True, gc=False):
     """A range of device memory that an activity reads or writes."""
 
     start: int
@@ -130,7 +130,9 @@ def _of_tensor(tensor: Tensor, *, writes: bool) -> Touch | None:
 def _of_call(activity: Activity) -> list[Touch | None]:
     record = activity.record
     size = max(getattr(record, "size", None) or 1, 1)
-    words = (*getattr(record, "ptrs", ()), getattr(record, "ptr", ""))
+    words = getattr(record, "ptrs", ())
+    if family(activity.name) is not Family.LAUNCH:  # there it is the function's handle
+        words = (*words, getattr(record, "ptr", ""))
     addresses = [address for address in map(_address, words) if address is not None]
     return [Touch(address, size, reads=True, writes=True) for address in addresses]
 

@@ -177,6 +177,8 @@ class Fork(Struct):
     """The last operator or call captured on it."""
     joined: bool = False
     """The origin stream waits, directly or through others, for all of its work."""
+    joined_by: Activity | None = None
+    """The wait that joined it, as far as it was seen."""
 
 
 class CaptureState(Struct, eq=False):

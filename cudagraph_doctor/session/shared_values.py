@@ -17,32 +17,39 @@ _LIMIT = 1 << 17
 """Values remembered at most: where nothing repeats, remembering costs memory and gains none."""
 
 
+_PARTS = ("at", "dev", "dtype", "shape")
+"""What tensors have in common that are not equal."""
+
+
 class SharedValues:
     """The values that were seen, each as the object that stands for all of its equals."""
 
     def __init__(self) -> None:
-        self._names: dict[str, str] = {}
+        self._parts: dict[object, object] = {}
         self._tensors: dict[events.Tensor, events.Tensor] = {}
         self._lists: dict[tuple[events.Tensor, ...], tuple[events.Tensor, ...]] = {}
+
+    def share_name(self, record: events.Op) -> None:
+        """Replaces the name of an operator by its equal."""
+        force_setattr(record, "name", self._parts.setdefault(record.name, record.name))
 
     def share_tensors(self, record: events.Op | events.Outcome) -> None:
         """Replaces the tensors of a record by their equals."""
         tensors = record.tensors
         known = self._lists.get(tensors)
         if known is None:
-            known = self._remember(tensors)
+            if max(len(self._lists), len(self._tensors), len(self._parts)) >= _LIMIT:
+                self._lists.clear()
+                self._tensors.clear()
+                self._parts.clear()
+            known = tuple([self._tensor(tensor) for tensor in tensors])
+            self._lists[known] = known
         force_setattr(record, "tensors", known)
 
-    def share_name(self, record: events.Op) -> None:
-        """Replaces the name of an operator by its equal."""
-        force_setattr(record, "name", self._names.setdefault(record.name, record.name))
-
-    def _remember(self, tensors: tuple[events.Tensor, ...]) -> tuple[events.Tensor, ...]:
-        if len(self._lists) >= _LIMIT or len(self._tensors) >= _LIMIT or len(self._names) >= _LIMIT:
-            self._lists.clear()
-            self._tensors.clear()
-            self._names.clear()
-        known = self._tensors
-        kept = tuple([known.setdefault(tensor, tensor) for tensor in tensors])
-        self._lists[kept] = kept
-        return kept
+    def _tensor(self, tensor: events.Tensor) -> events.Tensor:
+        known = self._tensors.setdefault(tensor, tensor)
+        if known is tensor:  # a new one
+            for name in _PARTS:
+                part = getattr(tensor, name)
+                force_setattr(tensor, name, self._parts.setdefault(part, part))
+        return known

@@ -114,7 +114,8 @@ class Streams:
         clock = window.clocks[stream]
         clock[stream] = clock.get(stream, 0) + 1
         if stream in window.forks:
-            window.forks[stream].last_work = activity
+            fork = window.forks[stream]
+            fork.last_work, fork.joined_by = activity, None
 
     def _join_unseen(self, activity: Activity) -> int:
         """A stream captures although no wait was seen that made it join: it is taken in with this work."""
@@ -165,6 +166,9 @@ class Streams:
             self._join(window, waiter, activity, clock)
         elif belongs == cap:
             window.merge(waiter, clock)
+            for fork in window.forks.values():
+                if fork.joined_by is None and window.joined(fork.stream):
+                    fork.joined_by = activity
         # else: a merge of two captures, which the driver refuses (902)
 
     def _join(self, window: _Window, stream: int, by: Activity, clock: Clock) -> None:

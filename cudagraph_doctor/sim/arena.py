@@ -37,7 +37,7 @@ class Arena:
         """The whole arena as one CPU tensor of `dtype`; `as_strided` of it is a CPU view of a device tensor."""
         view = self.typed.get(dtype)
         if view is None:
-            # Below autograd: inference mode must not make this an inference tensor, which refuses updates outside of it.
+            # Inference mode must not make this an inference tensor, which refuses updates outside of it.
             with torch.inference_mode(mode=False), torch._C.DisableTorchFunction():
                 storage = self._bytes.untyped_storage()
                 count = len(self._map) // dtype.itemsize

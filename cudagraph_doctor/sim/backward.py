@@ -40,7 +40,7 @@ def run_backward_on_callers_streams(sim: Simulation) -> None:
             sim.backward_caller = outer
 
     for module in (graph, torch.autograd):
-        module._engine_run_backward = run_backward  # type: ignore[attr-defined]
+        module._engine_run_backward = run_backward
 
 
 def _look_at_accumulators(sim: Simulation, stream: SimStream, roots: Iterable[Any]) -> None:

@@ -10,6 +10,7 @@ import bisect
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from cudagraph_doctor.sim.arena import AddressSpace, Arena
 
@@ -25,7 +26,7 @@ PoolId = tuple[int, int]
 DEFAULT_POOL: PoolId = (0, 0)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Segment:
     """What one cudaMalloc returned."""
 
@@ -37,7 +38,7 @@ class Segment:
     mapped: bool = True
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Block:
     """A piece of a segment: in use by one storage, or free."""
 
@@ -58,7 +59,7 @@ class Block:
     """Tick of the last read since that write, by stream."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class PrivatePool:
     """Blocks that belong together: the default pool, or the private pool of one or several graphs."""
 
@@ -143,8 +144,7 @@ class CachingAllocator:
             self.blocks[block.address] = block
             in_use = self.bytes_in_use
             in_use.current += block.size
-            if in_use.current > in_use.peak:
-                in_use.peak = in_use.current
+            in_use.peak = max(in_use.peak, in_use.current)
             in_use.allocated += block.size
             self.bytes_requested += size
             self.allocations += 1
@@ -288,5 +288,5 @@ def _size_of(entry: tuple[int, int, Block]) -> int:
     return entry[0]
 
 
-def _size_and_address(entry: tuple[int, ...]) -> tuple[int, int]:
+def _size_and_address(entry: Any) -> tuple[int, int]:
     return entry[0], entry[1]

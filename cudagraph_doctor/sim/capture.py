@@ -33,7 +33,7 @@ class NodeKind(enum.Enum):
     MEM_FREE = "mem_free"
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Node:
     """A graph node: an operator, copy or memset that a replay executes again on the same bytes."""
 
@@ -51,7 +51,7 @@ class Node:
     """Raw parameters of a memset or memcpy node, which an update may change."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Capture:
     """A capture sequence: from begin to end, over all streams that joined it."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 from cudagraph_doctor._wire import STATUS_ACTIVE, STATUS_INVALIDATED, STATUS_NONE
 from cudagraph_doctor.sim import cuda_error as cuda
@@ -55,7 +56,7 @@ def end_capture(driver: SimDriver, stream: SimStream) -> tuple[int, Capture | No
     else:
         code = cuda.SUCCESS
     _dissolve(driver, capture)
-    facts: dict[str, object] = {"nodes": len(capture.nodes)} if code == cuda.SUCCESS else {}
+    facts: dict[str, Any] = {"nodes": len(capture.nodes)} if code == cuda.SUCCESS else {}
     driver.record(api, code, stream, capture, before, after=STATUS_NONE, **facts)
     return code, capture
 
@@ -92,7 +93,7 @@ def instantiate(driver: SimDriver, *, api: str = "cuGraphInstantiateWithFlags") 
     return driver.call(api, "cudaGraphInstantiate(another graph)")
 
 
-def launch_graph(driver: SimDriver, stream: SimStream, **facts: object) -> int:
+def launch_graph(driver: SimDriver, stream: SimStream, **facts: Any) -> int:
     """Replay an executable graph on `stream`."""
     where = "capturing" if stream.capture is not None else "other"
     return driver.call("cuGraphLaunch", f"cudaGraphLaunch({where})", stream, **facts)

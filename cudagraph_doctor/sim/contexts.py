@@ -1,7 +1,7 @@
 """CUDA contexts of each thread, for users of the driver API.
 
-PyTorch and the runtime work in a device's primary context and make it current in a thread at their first call there; the
-driver API does not, and fails with 201 in a thread where nothing is current.
+PyTorch and the runtime work in a device's primary context and make it current in a thread at their first call there;
+the driver API does not, and fails with 201 in a thread where nothing is current.
 """
 
 from __future__ import annotations

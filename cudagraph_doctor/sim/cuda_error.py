@@ -65,8 +65,10 @@ _TEXTS = {
     ),
     GRAPH_EXEC_UPDATE_FAILURE: (
         "cudaErrorGraphExecUpdateFailure",
-        "the graph update was not performed because it included changes which violated constraints specific to "
-        "instantiated graph update",
+        (
+            "the graph update was not performed because it included changes which violated constraints specific to "
+            "instantiated graph update"
+        ),
     ),
 }
 
@@ -89,10 +91,14 @@ def cuda_error(code: int) -> Exception:
     if code == INVALID_DEVICE:
         lines.append("GPU device may be out of range, do you have enough GPUs?")
     lines += [
-        f"Search for `{name}' in https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html for more "
-        "information.",
-        "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be "
-        "incorrect.",
+        (
+            f"Search for `{name}' in https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html for more "
+            "information."
+        ),
+        (
+            "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might "
+            "be incorrect."
+        ),
         "For debugging consider passing CUDA_LAUNCH_BLOCKING=1",
         "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.",
     ]

@@ -81,21 +81,23 @@ def install(
     from cudagraph_doctor.sim.self_test import check_version, prove
 
     check_version(torch.__version__)
-    _installed = _build(devices, emit or nobody, memory, keep_going=keep_going)
-    prove(_installed)
-    return _installed
+    device = _build(devices, memory)
+    prove(device)  # before anybody listens: its capture is not the target's
+    device.simulation.start(emit or nobody, keep_going=keep_going)
+    _installed = device
+    return device
 
 
-def _build(devices: int, emit: Emit, memory: int, *, keep_going: bool) -> SimDevice:
+def _build(devices: int, memory: int) -> SimDevice:
+    from cudagraph_doctor.sim.bindings.surface import put_under_bindings
     from cudagraph_doctor.sim.dispatch import Registration
     from cudagraph_doctor.sim.launch import Launcher
     from cudagraph_doctor.sim.native_interface import hook_names, install_guard, install_hooks
-    from cudagraph_doctor.sim.bindings.surface import put_under_bindings
     from cudagraph_doctor.sim.simulation import Simulation
     from cudagraph_doctor.sim.torch_surface import put_under_torch
 
     try:
-        sim = Simulation(devices, memory, emit, keep_going=keep_going)
+        sim = Simulation(devices, memory)
     except OSError as error:
         raise SimUnavailable(f"the system refuses {memory >> 30} GiB of address space a device ({error})") from None
 

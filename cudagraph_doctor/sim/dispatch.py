@@ -42,7 +42,7 @@ class Registration:
         self._special: dict[str, Kernel] = geometry.kernels(launcher) | copies.kernels(launcher) | ANSWERS
         self._libraries: dict[str, Any] = {}
         self._known: set[str] = set()
-        fallback = torch.library.Library("_", "IMPL")  # noqa: TOR901
+        fallback = torch.library.Library("_", "IMPL")
         fallback.fallback(self._fallback, "CUDA")
         self._libraries["_"] = fallback
         self._plans: dict[Any, Kernel] = {}
@@ -123,7 +123,7 @@ class Registration:
             self.register({name for name in _registered("CUDA") - self._known if _computable(name)})
             return result
 
-        torch.ops.load_library = load_library  # type: ignore[method-assign]
+        torch.ops.load_library = load_library
 
 
 def _registered(key: str) -> set[str]:

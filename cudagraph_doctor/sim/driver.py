@@ -11,15 +11,24 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cudagraph_doctor._wire import STATUS_ACTIVE, STATUS_INVALIDATED, STATUS_NONE
+from cudagraph_doctor._wire import STATUS_INVALIDATED, STATUS_NONE
 from cudagraph_doctor.sim import cuda_error as cuda
 from cudagraph_doctor.sim.capture import Capture, Node
-from cudagraph_doctor.sim.emission import Emit
+from cudagraph_doctor.sim.emission import Emit, nobody
 from cudagraph_doctor.sim.legality import Verdict, measured
-from cudagraph_doctor.sim.streams import LEGACY, LEGACY_EXPLICIT, PER_THREAD, Clock, PerThread, SimEvent
-from cudagraph_doctor.sim.streams import SimStream, ThreadState, join
+from cudagraph_doctor.sim.streams import (
+    LEGACY,
+    LEGACY_EXPLICIT,
+    PER_THREAD,
+    Clock,
+    PerThread,
+    SimEvent,
+    SimStream,
+    ThreadState,
+    join,
+)
 
 if TYPE_CHECKING:
     from cudagraph_doctor.sim.graphs import SimExec, SimGraph
@@ -34,9 +43,9 @@ class SimDriver:
     end, which then fails: so one run meets every obstacle of a region.
     """
 
-    def __init__(self, devices: int, emit: Emit, *, keep_going: bool = False) -> None:
-        self.emit = emit
-        self.keep_going = keep_going
+    def __init__(self, devices: int) -> None:
+        self.emit: Emit = nobody
+        self.keep_going = False
         self.defaults = tuple(SimStream(LEGACY, device, blocking=True) for device in range(devices))
         self.streams: dict[int, SimStream] = {}
         self.captures: list[Capture] = []
@@ -83,7 +92,7 @@ class SimDriver:
         return [*self.defaults, *self.streams.values()]
 
     # ── judging a call ──────────────────────────────────────────────────────────────────────────
-    def call(self, api: str, rule: str, stream: SimStream | None = None, **facts: object) -> int:
+    def call(self, api: str, rule: str, stream: SimStream | None = None, **facts: Any) -> int:
         """Make the driver call `api`, judged by the table's row `rule`; its return code.
 
         It is recorded while a capture is open: `facts` go into the record as they are.
@@ -122,7 +131,7 @@ class SimDriver:
         stream: SimStream | None = None,
         *,
         keeps: bool = False,
-        **facts: object,
+        **facts: Any,
     ) -> int:
         """Refuse a call: invalidate the captures it conflicts with (unless it `keeps` them), log and record it."""
         befores = [capture.status for capture in captures]
@@ -145,7 +154,7 @@ class SimDriver:
         before: int,
         *,
         after: int | None = None,
-        **facts: object,
+        **facts: Any,
     ) -> int:
         """Write the `call` record; its sequence number."""
         record: dict[str, object] = {"k": "call", "api": api, "layer": "sim", "code": code, "before": before}
@@ -165,7 +174,7 @@ class SimDriver:
         return STATUS_NONE if stream.capture is None else stream.capture.status
 
     # ── work ────────────────────────────────────────────────────────────────────────────────────
-    def submit(self, api: str, stream: SimStream, **facts: object) -> int:
+    def submit(self, api: str, stream: SimStream, **facts: Any) -> int:
         """Put work (a kernel, an asynchronous copy or memset) on `stream`."""
         if stream.capture is not None:
             return self.call(api, "launch on capturing stream", stream, **facts)
@@ -228,13 +237,12 @@ class SimDriver:
         if self.sticky or not event.recorded:
             return self.sticky
         live, own = self._live(event), stream.capture
-        facts: dict[str, object] = {"event": event.handle}
+        facts: dict[str, Any] = {"event": event.handle}
         if live is None:
             if own is not None:
                 return self.call(api, "cudaStreamWaitEvent(capturing, event recorded before)", stream, **facts)
-            if stream.legacy:
-                if code := self.call(api, "launch on legacy stream", stream, **facts):
-                    return code
+            if stream.legacy and (code := self.call(api, "launch on legacy stream", stream, **facts)):
+                return code
         elif live.invalidated:
             return self.refuse(api, cuda.CAPTURE_INVALIDATED, [live], stream, **facts)
         elif stream.legacy:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cudagraph_doctor.sim.simulation import Simulation
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class SimGraph:
     """A cudaGraph_t."""
 
@@ -39,7 +39,7 @@ class SimGraph:
         return tuple(node.kind for node in self.nodes), tuple(self.edges())
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class SimExec:
     """A cudaGraphExec_t."""
 

@@ -1,9 +1,9 @@
 """The launch path: how an operator on the simulated device is computed, or recorded while its stream captures.
 
-An operator arrives here from the dispatcher's CUDA key, so everything above the backend (autograd, autocast, functional
-transforms, device checks of composites) is PyTorch's own code. Eagerly it is computed at once by the CPU kernel, on CPU
-tensors over the same bytes. While the stream captures nothing is computed: shapes come from the meta kernel, outputs get
-memory and keep what is in it, and a node is recorded that a replay executes.
+An operator arrives here from the dispatcher's CUDA key, so everything above the backend (autograd, autocast,
+functional transforms, device checks of composites) is PyTorch's own code. Eagerly it is computed at once by the CPU
+kernel, on CPU tensors over the same bytes. While the stream captures nothing is computed: shapes come from a
+rehearsal, outputs get memory and keep what is in it, and a node is recorded that a replay executes.
 """
 
 from __future__ import annotations
@@ -179,8 +179,8 @@ class Launcher:
         return views
 
     # ── results ─────────────────────────────────────────────────────────────────────────────────
-    def _place(self, result: object, device: int, stream: SimStream, writes: list[Block]) -> object:
-        """A CUDA tensor with the value of the CPU tensor `result`; lists element by element, other things as they are."""
+    def _place(self, result: Any, device: int, stream: SimStream, writes: list[Block]) -> object:
+        """A CUDA tensor with the value of the CPU tensor `result`; lists by element, other things as they are."""
         if isinstance(result, torch.Tensor):
             dtype = result.dtype
             if dtype.is_complex:
@@ -191,7 +191,11 @@ class Launcher:
                 sim = self.sim
                 sim.factory.collect()
                 block = sim.allocate(nbytes, device, stream)
-                ctypes.memmove(block.address, result.data_ptr(), nbytes)
+                source = result.data_ptr()
+                if source:
+                    ctypes.memmove(block.address, source, nbytes)
+                else:  # an "efficient zero tensor" of the autograd engine has no memory
+                    ctypes.memset(block.address, 0, nbytes)
                 writes.append(block)
                 return sim.factory.make(block.address, block, device, dtype, size, stride)
             tensor, other = self.sim.new_block_tensor(size, stride, dtype, device, stream)
@@ -215,10 +219,12 @@ class Launcher:
     ) -> None:
         """Note what was written, and give an `out=` tensor that the kernel resized its new memory."""
         for place, name in plan.written:
-            target, view = (args[place], host_args[place]) if place < len(args) else (kwargs.get(name), host_kwargs.get(name))
-            for tensor, host in (
-                zip(target, view, strict=True) if isinstance(target, (list, tuple)) else ((target, view),)
-            ):
+            if place < len(args):
+                target, view = args[place], host_args[place]
+            else:
+                target, view = kwargs.get(name), host_kwargs.get(name)
+            pairs: Any = zip(target, view, strict=True) if isinstance(target, (list, tuple)) else ((target, view),)
+            for tensor, host in pairs:
                 if not isinstance(tensor, torch.Tensor) or not tensor.is_cuda:
                     continue
                 if tensor.shape != host.shape:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cudagraph_doctor.sim.caching_allocator import DEFAULT_POOL, Block, CachingAllocator, Statistics
-from cudagraph_doctor.sim.simulation import Simulation
+
+if TYPE_CHECKING:
+    from cudagraph_doctor.sim.simulation import Simulation
 
 _ZERO = Statistics()
 
@@ -72,10 +74,14 @@ def memory_snapshot(sim: Simulation) -> dict[str, Any]:
     segments = []
     for device, memory in enumerate(sim.allocators):
         free = {
-            block.address: block for pool in memory.pools.values() for shelf in pool.free.values() for *_, block in shelf
+            block.address: block
+            for pool in memory.pools.values()
+            for shelf in pool.free.values()
+            for *_, block in shelf
         }
         for segment in memory.every_segment():
-            blocks, address = [], segment.address
+            blocks: list[dict[str, Any]] = []
+            address = segment.address
             while address < segment.address + segment.size:
                 block: Block | None = memory.blocks.get(address) or free.get(address)
                 if block is None:  # it waits for other streams

@@ -66,8 +66,9 @@ def _header(*parts: str) -> str:
         with open(path, encoding="utf-8") as file:
             return file.read()
     except OSError:
-        raise SimUnavailable(f"this torch came without its header {parts[-1]}, which says how its objects are laid out") \
-            from None
+        raise SimUnavailable(
+            f"this torch came without its header {parts[-1]}, which says how its objects are laid out"
+        ) from None
 
 
 def _virtual_functions(text: str) -> list[str]:
@@ -100,7 +101,7 @@ def install_guard(devices: int) -> None:
     empty = (ctypes.c_void_p * 1)(ctypes.addressof(table))
     _alive.extend((zero, table, empty))
     registry[_CUDA] = ctypes.addressof(empty)
-    torch._C._ensureCUDADeviceGuardSet()  # type: ignore[attr-defined]
+    torch._C._ensureCUDADeviceGuardSet()
     if registry[_CUDA] == ctypes.addressof(empty):
         raise SimUnavailable(f"torch {torch.__version__} did not install its no-op device guard; {WORKS_WITH} do")
     if devices > 1:  # the no-op guard counts one, and the autograd engine sizes its queues by it

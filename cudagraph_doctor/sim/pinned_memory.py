@@ -20,8 +20,8 @@ from cudagraph_doctor.sim.arena import MAP_NORESERVE, Arena
 from cudagraph_doctor.sim.unavailable import SimUnavailable
 
 if TYPE_CHECKING:
-    from cudagraph_doctor.sim.native_interface import _Table
     from cudagraph_doctor.sim.driver import SimDriver
+    from cudagraph_doctor.sim.native_interface import _Table
 
 _SIZE = 64 << 30
 _ROWS = 1 << 16
@@ -134,4 +134,4 @@ class PinnedMemory:
                 raise cuda.cuda_error(self.refused.code)
             return result
 
-        torch.Tensor.pin_memory = pin_memory  # type: ignore[method-assign, assignment]
+        torch.Tensor.pin_memory = pin_memory

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from cudagraph_doctor.sim.emission import Emit
+from cudagraph_doctor.sim.driver import SimDriver
 from cudagraph_doctor.sim.streams import Clock, SimStream
 
 LARGEST = 64 << 20
@@ -31,8 +31,8 @@ class _Pending:
 class PendingCopies:
     """Copies that the host has not waited for."""
 
-    def __init__(self, emit: Emit) -> None:
-        self._emit = emit
+    def __init__(self, driver: SimDriver) -> None:
+        self._driver = driver
         self._pending: dict[int, _Pending] = {}
         self._reported: set[int] = set()
 
@@ -57,7 +57,7 @@ class PendingCopies:
         if address in self._reported or _checksum(copy.source) == copy.checksum:
             return
         self._reported.add(address)
-        self._emit({
+        self._driver.emit({
             "k": "race",
             "what": "host wrote the pinned source of a copy before waiting for it",
             "ptr": hex(address),

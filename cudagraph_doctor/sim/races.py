@@ -1,9 +1,9 @@
-"""Race detection: two accesses to one block, one of them a write, that no stream order, event or synchronisation orders.
+"""Race detection: two accesses to one block, one of them a write, that no stream order, event or wait orders.
 
-Execution is serial, so an access is compared with those before it. A block remembers its last write and the reads since,
-each as the tick of a stream; the access is ordered behind them if its own stream has waited for that tick, or the host
-has. Nodes of a capture are compared only with nodes of the same capture, by the same rule: what a replay does is an
-access of the stream that it is launched on.
+Execution is serial, so an access is compared with those before it. A block remembers its last write and the reads
+since, each as the tick of a stream; the access is ordered behind them if its own stream has waited for that tick, or
+the host has. Nodes of a capture are compared only with nodes of the same capture, by the same rule: what a replay does
+is an access of the stream that it is launched on.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ class RaceDetector:
         self.active = False
         """A second stream has had work. Until then everything is ordered, and only writes are noted."""
         self._reported: set[tuple[int, int, int]] = set()
+
+    def forget(self) -> None:
+        """Start anew: everything so far is over."""
+        self.active = False
 
     def launch(self, stream: SimStream, what: str, reads: Iterable[Block], writes: Iterable[Block]) -> None:
         """Work on `stream` that reads and writes these blocks."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from cudagraph_doctor.sim.caching_allocator import Block
 from cudagraph_doctor.sim.kernels.host_operands import HostOperands
 from cudagraph_doctor.sim.kernels.random import RandomState
 from cudagraph_doctor.sim.operator_plan import OperatorPlan
@@ -63,7 +62,7 @@ class Recorder:
             self._allocate((place,), part, device, stream, new, new_tensors)
             if twin is None
             else args[twin[0]] if twin[0] < len(args) else kwargs[twin[1]]
-            for place, (part, twin) in enumerate(zip(parts, plan.returns, strict=True))  # type: ignore[arg-type]
+            for place, (part, twin) in enumerate(zip(parts, plan.returns, strict=True))
         ]  # fmt: skip
         execute = self._execution(plan, generator, host_args, host_kwargs, new)
         reads, writes = sim.blocks_of(tensors), sim.blocks_of((*written, *new_tensors))
@@ -140,9 +139,12 @@ class Recorder:
 
         args = [_each_tensor(value, scratch) for value in host_args]
         kwargs = {name: _each_tensor(value, scratch) for name, value in host_kwargs.items()}
+        result, refused = None, False
         try:
             result = self._random.rehearsed(plan, args, kwargs) if blank else plan.call(*args, **kwargs)
         except Exception:
+            refused = True
+        if refused:  # outside of the handler: the target's own errors must not hang on this one
             args = [_each_tensor(value, self._meta_twin) for value in host_args]
             kwargs = {name: _each_tensor(value, self._meta_twin) for name, value in host_kwargs.items()}
             _replace_device(plan, args, kwargs, _META)
@@ -150,6 +152,14 @@ class Recorder:
             result = plan.call(*args, **kwargs)
         written = {name: args[place] if place < len(args) else kwargs.get(name) for place, name in plan.written}
         return result, written
+
+    def _meta_twin(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dim() == 0 and not self._sim.arena.holds(tensor.data_ptr()):
+            return tensor  # a CPU scalar stays one: kernels accept it beside tensors of another device
+        twin = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_META)
+        if tensor.is_conj():
+            twin = torch._conj(twin)
+        return torch._neg_view(twin) if tensor.is_neg() else twin
 
     def _written(
         self,

@@ -1,4 +1,4 @@
-"""`python -m cudagraph_doctor.sim.runner [options] script.py [args]`: a script on the simulated device, without a recorder.
+"""`python -m cudagraph_doctor.sim.runner [options] script.py [args]`: a script on the simulated device, unrecorded.
 
 For tests and for trying things out. `--records FILE` writes what a recorder would get as JSON Lines.
 """
@@ -28,7 +28,7 @@ def main(argv: list[str]) -> int:
         elif option == "--keep-going":
             keep_going = True
         else:
-            print(f"unknown option {option}", file=sys.stderr)  # noqa: T201
+            print(f"unknown option {option}", file=sys.stderr)
             return 2
     prepare_environment(os.environ)
 
@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
     try:
         install(devices, emit, keep_going=keep_going)
     except SimUnavailable as reason:
-        print(f"no simulated device: {reason}", file=sys.stderr)  # noqa: T201
+        print(f"no simulated device: {reason}", file=sys.stderr)
         return 3
     return run_script(argv)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -16,6 +16,7 @@ from cudagraph_doctor.sim.capture import Node, NodeKind
 from cudagraph_doctor.sim.contexts import Contexts
 from cudagraph_doctor.sim.driver import SimDriver
 from cudagraph_doctor.sim.emission import Emit
+from cudagraph_doctor.sim.memory_statistics import reset_peaks, reset_totals
 from cudagraph_doctor.sim.pinned_memory import PinnedMemory
 from cudagraph_doctor.sim.pinned_traffic import PendingCopies
 from cudagraph_doctor.sim.races import RaceDetector
@@ -24,14 +25,14 @@ from cudagraph_doctor.sim.tensors import TensorFactory
 
 CPU_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 """Dispatch for kernels that only change metadata: the CPU's work on CUDA tensors as well."""
-Geometry = tuple[int, ...] | torch.Size
+Geometry: TypeAlias = tuple[int, ...] | torch.Size
 
 
 class Simulation:
     """Everything behind the simulated devices of this process."""
 
-    def __init__(self, devices: int, bytes_per_device: int, emit: Emit, *, keep_going: bool = False) -> None:
-        self.driver = SimDriver(devices, emit, keep_going=keep_going)
+    def __init__(self, devices: int, bytes_per_device: int) -> None:
+        self.driver = SimDriver(devices)
         self.arena = Arena(devices, bytes_per_device)
         self.allocators = tuple(
             CachingAllocator(self.arena, index, self._segment_allocated, self._segment_freed)
@@ -41,12 +42,23 @@ class Simulation:
         self.races = RaceDetector(self.driver)
         self.contexts = Contexts(self.driver)
         self.pinned = PinnedMemory(self.driver)
-        self.pending_copies = PendingCopies(emit)
+        self.pending_copies = PendingCopies(self.driver)
         self.driver.host_waited.append(self.pending_copies.host_waited)
         self.backward_caller: ThreadState | None = None
         """Streams of the thread that is inside torch.autograd's run_backward."""
         self.pool_context: dict[int, tuple[int, int]] = {}
         """Pool that `torch.cuda.use_mem_pool` chose, by thread identity."""
+
+    def start(self, emit: Emit, *, keep_going: bool) -> None:
+        """Forget what the self-test did, and tell `emit` from now on."""
+        self.driver.emit, self.driver.keep_going = emit, keep_going
+        self.driver.error_log.clear()
+        self.races.forget()
+        self.factory.collect()
+        for memory in self.allocators:
+            memory.empty_cache()
+            reset_totals(memory)
+            reset_peaks(memory)
 
     # ── streams ─────────────────────────────────────────────────────────────────────────────────
     def streams(self) -> ThreadState:
@@ -211,7 +223,7 @@ class Simulation:
         kind: NodeKind = NodeKind.KERNEL,
         api: str = "cuLaunchKernel",
         host_source: torch.Tensor | None = None,
-        **facts: object,
+        **facts: Any,
     ) -> Node:
         """Record work on a capturing stream as a node. Raises the CUDA error if the capture is invalid."""
         node = Node(kind, name, execute, reads=reads, writes=writes, host_source=host_source)

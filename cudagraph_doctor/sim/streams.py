@@ -1,8 +1,8 @@
 """Streams and events of the simulated device, with vector clocks, and each thread's current stream.
 
 Work runs at once, in the order of the host's calls, so no interleaving ever goes wrong by itself. What CUDA promises is
-kept beside it: every stream counts its work (a *tick*) and carries a *vector clock*, the tick of every other stream that
-it has waited for. `races` compares the two.
+kept beside it: every stream counts its work (a *tick*) and carries a *vector clock*, the tick of every other stream
+that it has waited for. `races` compares the two.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Clock = dict[int, int]
 """Key of a stream to its tick."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class SimStream:
     """A CUDA stream."""
 
@@ -54,7 +54,7 @@ class SimStream:
         return {**self.clock, self.key: self.tick}
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class SimEvent:
     """A CUDA event, as last recorded."""
 

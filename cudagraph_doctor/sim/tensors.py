@@ -1,9 +1,9 @@
 """CUDA tensors over simulated device memory, made through DLPack.
 
-`torch._C._from_dlpack` takes a DLManagedTensor of device type kDLCUDA and makes a plain torch.Tensor on `cuda:N` of it.
-PyTorch calls the deleter when the storage dies. That may be with a Python exception pending, without the GIL, or after
-the interpreter has gone, so the deleter cannot be Python code: it is libc's `time(time_t *)`, which overwrites the first
-field of the structure, the data pointer. `collect` finds the rows that were overwritten.
+`torch._C._from_dlpack` takes a DLManagedTensor of device type kDLCUDA and makes a plain torch.Tensor on `cuda:N` of
+it. PyTorch calls the deleter when the storage dies. That may be with a Python exception pending, without the GIL, or
+after the interpreter has gone, so the deleter cannot be Python code: it is libc's `time(time_t *)`, which overwrites
+the first field of the structure, the data pointer. `collect` finds the rows that were overwritten.
 """
 
 from __future__ import annotations
@@ -118,7 +118,9 @@ class TensorFactory:
                 self._rows, row * ROW_SIZE, address, KDL_CUDA, device, dimensions, code, bits, 1,
                 shape_at, shape_at + 8 * dimensions, 0, 0, self._deleter,
             )  # fmt: skip
-            tensor: torch.Tensor = torch._C._from_dlpack(_new_capsule(self._row_base + row * ROW_SIZE, b"dltensor", None))
+            tensor: torch.Tensor = torch._C._from_dlpack(
+                _new_capsule(self._row_base + row * ROW_SIZE, b"dltensor", None)
+            )
             if address == 0:  # an empty tensor; PyTorch has read the pointer, and zero would look like a dead row
                 _PACK_DATA(self._rows, row * ROW_SIZE, _UNUSED)
             return tensor

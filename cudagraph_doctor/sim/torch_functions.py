@@ -7,8 +7,6 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from cudagraph_doctor.sim import cuda_error as cuda
 from cudagraph_doctor.sim.caching_allocator import PoolId
 from cudagraph_doctor.sim.memory_statistics import memory_snapshot, memory_stats, reset_peaks, reset_totals
@@ -72,7 +70,7 @@ def device_functions(sim: Simulation) -> dict[str, Function]:
     def triple(stream: SimStream) -> tuple[int, int, int]:
         return stream.handle, stream.device, _CUDA
 
-    def set_stream(stream_id: int, device_index: int, device_type: int) -> None:  # noqa: ARG001 - torch passes it
+    def set_stream(stream_id: int, device_index: int, device_type: int) -> None:
         stream = sim.driver.stream_of(stream_id, device_index)
         if stream is None:
             raise cuda.cuda_error(cuda.INVALID_HANDLE)

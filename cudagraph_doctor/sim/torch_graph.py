@@ -1,4 +1,4 @@
-"""`torch._C._CUDAGraph`: the base of PyTorch's own Python class, with the checks and texts of ATen/cuda/CUDAGraph.cpp."""
+"""`torch._C._CUDAGraph`: the base of PyTorch's Python class, with the checks and texts of ATen/cuda/CUDAGraph.cpp."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ _pool_ids = itertools.count(1)
 _EMPTY = (
     "The CUDA Graph is empty. This usually means that the graph was attempted to be captured on wrong device or stream."
 )
-_REGISTERING = (
-    "Cannot register the state during capturing stage. during CUDA graph capture. If you need this call to be captured, "
-    "please file an issue. Current cudaStreamCaptureStatus: cudaStreamCaptureStatus"
+_NOT_NOW = (
+    " during CUDA graph capture. If you need this call to be captured, please file an issue. "
+    "Current cudaStreamCaptureStatus: cudaStreamCaptureStatus"
 )
-_REPLAYING = (
-    "Cannot prepare for replay during capturing stage. during CUDA graph capture. If you need this call to be captured, "
-    "please file an issue. Current cudaStreamCaptureStatus: cudaStreamCaptureStatus"
-)
+_REGISTERING = "Cannot register the state during capturing stage." + _NOT_NOW
+_REPLAYING = "Cannot prepare for replay during capturing stage." + _NOT_NOW
+_OWNS_ONE = "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance."
 _STATUS_NAMES = ("None", "Active", "Invalidated")
 
 
@@ -37,9 +36,37 @@ def graph_pool_handle() -> PoolId:
 
 
 def registers_generators_itself() -> bool:
-    """torch 2.14 registers a generator with the graph at its first use in the capture; before, only the default one."""
+    """Torch 2.14 registers a generator with the graph at its first use in the capture; before, only the default one."""
     major, minor = torch.__version__.split(".")[:2]
     return (int(major), int(minor)) >= (2, 14)
+
+
+class _Held:
+    """What a graph object owns: an object of its own, because torch.cuda.CUDAGraph's `__del__` does not call ours."""
+
+    def __init__(self, sim: Simulation) -> None:
+        self.sim = sim
+        self.capture: Capture | None = None
+        self.graph: SimGraph | None = None
+        self.executable: SimExec | None = None
+        self.pool: PoolId | None = None
+
+    def drop(self) -> None:
+        """Destroy the graphs, and leave the memory pool."""
+        driver = self.sim.driver
+        if self.capture is not None:
+            abandon_capture(driver, self.capture)
+        if self.executable is not None:
+            driver.execs.pop(self.executable.handle, None)
+        if self.graph is not None:
+            driver.graphs.pop(self.graph.handle, None)
+        if self.pool is not None:
+            for allocator in self.sim.allocators:
+                allocator.leave_pool(self.pool)
+        self.capture = self.graph = self.executable = self.pool = None
+
+    def __del__(self) -> None:
+        self.drop()
 
 
 def make_graph_class(sim: Simulation) -> type:
@@ -50,16 +77,15 @@ def make_graph_class(sim: Simulation) -> type:
         """A graph of a simulated device."""
 
         _keep: bool
-        _capture: Capture | None
-        _graph: SimGraph | None
-        _exec: SimExec | None
-        _pool: PoolId | None
+        _ended: bool
+        _device: int
+        _held: _Held
+        _generators: list[Any]
 
         def __new__(cls, keep_graph: bool = False) -> Any:
             self = object.__new__(cls)
             self._keep, self._ended, self._device = keep_graph, False, 0
-            self._capture = self._graph = self._exec = self._pool = None
-            self._generators: list[Any] = []
+            self._held, self._generators = _Held(sim), []
             return self
 
         def __init__(self, *args: object, **kwargs: object) -> None:
@@ -72,9 +98,8 @@ def make_graph_class(sim: Simulation) -> type:
             streams = sim.streams()
             self._device = streams.device
             stream = streams.streams[self._device]
-            if self._exec is not None or self._ended:
-                msg = "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance."
-                raise RuntimeError(msg)
+            if self._held.executable is not None or self._ended:
+                raise RuntimeError(_OWNS_ONE)
             if capture_error_mode not in MODES:
                 msg = (
                     "Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got "
@@ -93,22 +118,22 @@ def make_graph_class(sim: Simulation) -> type:
             code, capture = begin_capture(driver, stream, MODES.index(capture_error_mode))
             sim.check(code)
             assert capture is not None
-            self._pool = tuple(pool) if pool is not None else graph_pool_handle()
-            capture.pool = self._pool
+            self._held.pool = tuple(pool) if pool is not None else graph_pool_handle()
+            capture.pool = self._held.pool
             capture.generators = {generator._cdata for generator in self._generators}
-            self._capture = capture
+            self._held.capture = capture
             for allocator in sim.allocators:
-                allocator.use_pool(self._pool)
+                allocator.use_pool(self._held.pool)
 
         def capture_end(self) -> None:
             self.capture_end_pre()
             if not self._keep:
                 self.instantiate()
-                self._graph = self._graph if self._keep else None
+                self._held.graph = None
             self.capture_end_post()
 
         def capture_end_pre(self) -> None:
-            capture = self._capture
+            capture = self._held.capture
             if capture is None:
                 msg = "capture_end() called before capture_begin()."
                 raise RuntimeError(msg)
@@ -117,10 +142,10 @@ def make_graph_class(sim: Simulation) -> type:
                 msg = "Capture must end on the same stream it began on."
                 raise RuntimeError(msg)
             code, _ = end_capture(driver, stream)
-            self._capture = None
+            self._held.capture = None
             sim.check(code)
             self._ended = True
-            self._graph = graph_of(sim, capture)
+            self._held.graph = graph_of(sim, capture)
             if not capture.nodes:
                 warnings.warn(_EMPTY, stacklevel=3)
 
@@ -128,48 +153,34 @@ def make_graph_class(sim: Simulation) -> type:
             pass
 
         def instantiate(self) -> None:
-            if self._graph is None:
+            if self._held.graph is None:
                 msg = "capture_end() must have been called before calling instantiate"
                 raise RuntimeError(msg)
             sim.check(instantiate(driver))
-            self._exec = make_exec(sim, self._graph)
-            driver.execs[self._exec.handle] = self._exec
+            self._held.executable = make_exec(sim, self._held.graph)
+            driver.execs[self._held.executable.handle] = self._held.executable
 
         def replay(self) -> None:
             if not self._ended:
                 msg = "Called CUDAGraph::replay without a preceding successful capture."
                 raise RuntimeError(msg)
-            if self._exec is None:
+            if self._held.executable is None:
                 self.instantiate()
-            assert self._exec is not None
+            assert self._held.executable is not None
             stream = sim.stream_on(self._device)
             if stream.capture is not None and not registers_generators_itself():
                 raise RuntimeError(_REPLAYING + _STATUS_NAMES[stream.capture.status])
-            sim.check(replay(sim, self._exec, stream))
+            sim.check(replay(sim, self._held.executable, stream))
 
         def reset(self) -> None:
-            capture, self._capture = self._capture, None
-            if capture is not None:
-                abandon_capture(driver, capture)
-            if self._exec is not None:
-                driver.execs.pop(self._exec.handle, None)
-            if self._graph is not None:
-                driver.graphs.pop(self._graph.handle, None)
-            if self._pool is not None:
-                for allocator in sim.allocators:
-                    allocator.leave_pool(self._pool)
-            self._graph = self._exec = self._pool = None
+            self._held.drop()
             self._ended = False
 
-        def __del__(self) -> None:
-            if getattr(self, "_pool", None) is not None:
-                _CUDAGraph.reset(self)
-
         def pool(self) -> PoolId:
-            if self._pool is None or not self._ended:
+            if self._held.pool is None or not self._ended:
                 msg = "Called CUDAGraph::pool() without a preceding successful capture."
                 raise RuntimeError(msg)
-            return self._pool
+            return self._held.pool
 
         def pools(self) -> list[PoolId]:
             return [self.pool()]
@@ -179,15 +190,15 @@ def make_graph_class(sim: Simulation) -> type:
 
         @property
         def _has_graph_exec(self) -> bool:
-            return self._exec is not None
+            return self._held.executable is not None
 
         def enable_debug_mode(self) -> None:
             pass
 
         def debug_dump(self, path: str) -> None:
-            nodes = self._exec.nodes if self._exec is not None else []
+            nodes = self._held.executable.nodes if self._held.executable is not None else []
             lines = [f'"{index}" [label="{node.name}"];' for index, node in enumerate(nodes)]
-            edges = self._exec.graph.edges() if self._exec is not None else []
+            edges = self._held.executable.graph.edges() if self._held.executable is not None else []
             lines += [f'"{parent}" -> "{child}";' for parent, child in edges]
             with open(path, "w", encoding="utf-8") as file:
                 file.write("digraph dot {\n" + "\n".join(lines) + "\n}\n")
@@ -199,17 +210,17 @@ def make_graph_class(sim: Simulation) -> type:
                     "keep_graph=true"
                 )
                 raise RuntimeError(msg)
-            if self._graph is None:
+            if self._held.graph is None:
                 msg = "You cannot access the raw cudaGraph_t instance until capture_end() has been called"
                 raise RuntimeError(msg)
-            driver.graphs[self._graph.handle] = self._graph
-            return self._graph.handle
+            driver.graphs[self._held.graph.handle] = self._held.graph
+            return self._held.graph.handle
 
         def raw_cuda_graph_exec(self) -> int:
-            if self._exec is None:
+            if self._held.executable is None:
                 msg = "You cannot access the raw cudaGraphExec_t instance until instantiate() has been called"
                 raise RuntimeError(msg)
-            return self._exec.handle
+            return self._held.executable.handle
 
     _CUDAGraph.__module__ = "torch._C"
     return _CUDAGraph

@@ -41,7 +41,7 @@ def make_stream_class(sim: Simulation) -> type:
     driver = sim.driver
     pools = StreamPools(sim)
 
-    class _CudaStreamBase(torch._C.Stream):  # type: ignore[misc]
+    class _CudaStreamBase(torch._C.Stream):
         """A stream of a simulated device."""
 
         _sim: SimStream
@@ -62,9 +62,7 @@ def make_stream_class(sim: Simulation) -> type:
                     raise cuda.cuda_error(cuda.INVALID_HANDLE)
             else:
                 stream = pools.next(sim.streams().device, priority)
-            self = torch._C.Stream.__new__(
-                cls, stream_id=stream.handle, device_index=stream.device, device_type=_CUDA
-            )
+            self = torch._C.Stream.__new__(cls, stream_id=stream.handle, device_index=stream.device, device_type=_CUDA)
             self._sim = stream
             return self
 
@@ -129,7 +127,7 @@ def make_event_class(sim: Simulation) -> type:
     """The class that stands for torch._C._CudaEventBase."""
     driver = sim.driver
 
-    class _CudaEventBase(torch._C.Event):  # type: ignore[misc]
+    class _CudaEventBase(torch._C.Event):
         """An event of a simulated device; created, like PyTorch's, when it is first recorded."""
 
         _sim: SimEvent | None
@@ -141,7 +139,9 @@ def make_event_class(sim: Simulation) -> type:
             interprocess: bool = False,
             external: bool = False,
         ) -> Any:
-            self = torch._C.Event.__new__(cls, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
+            self = torch._C.Event.__new__(
+                cls, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
+            )
             self._sim, self._timing, self._external = None, enable_timing, external
             return self
 
@@ -165,9 +165,7 @@ def make_event_class(sim: Simulation) -> type:
             if self._sim is None:
                 self._sim = SimEvent(driver.new_handle(), target.device)
             elif self._sim.device != target.device:
-                msg = (
-                    f"Event device {self._sim.device} does not match recording stream's device {target.device}."
-                )
+                msg = f"Event device {self._sim.device} does not match recording stream's device {target.device}."
                 raise RuntimeError(msg)
             if self._external:
                 sim.external_event(self._sim, target, wait=False)

@@ -56,7 +56,7 @@ def put_under_torch(sim: Simulation, launcher: Launcher) -> None:
     }
     for name, value in replaced.items():
         setattr(core, name, value)
-    torch.Generator = generator_class  # type: ignore[misc]
+    torch.Generator = generator_class
     if torch.version.cuda is None:
         torch.version.cuda = "13.0"
     _cuda_module(replaced, len(sim.allocators))
@@ -75,9 +75,9 @@ def _cuda_module(replaced: dict[str, Any], devices: int) -> None:
     cuda._is_in_bad_fork = replaced["_cuda_isInBadFork"]
     cuda._get_device_properties = replaced["_get_device_properties"]
     cuda.device_count = lambda: devices
-    cuda.is_bf16_supported = lambda including_emulation=True: True  # noqa: ARG005 - torch's parameter
-    torch.backends.cudnn.version = lambda: None  # type: ignore[assignment]
-    torch.backends.cudnn.is_acceptable = lambda _tensor: False  # type: ignore[assignment] - it would warn of the build
+    cuda.is_bf16_supported = lambda including_emulation=True: True
+    torch.backends.cudnn.version = lambda: None
+    torch.backends.cudnn.is_acceptable = lambda _tensor: False  # it would warn of the build
     for name in _READ_AGAIN:
         module = sys.modules[f"torch.cuda.{name}"]
         before = dict(vars(module))
@@ -97,7 +97,7 @@ def _accelerator(sim: Simulation, replaced: dict[str, Any]) -> None:
     core._accelerator_exchangeDevice = replaced["_cuda_exchangeDevice"]
     core._accelerator_maybeExchangeDevice = replaced["_cuda_maybeExchangeDevice"]
     core._accelerator_synchronizeDevice = lambda index: sim.check(sim.driver.synchronize(index))
-    core._accelerator_getStream = lambda index: torch.cuda.current_stream(index)
+    core._accelerator_getStream = torch.cuda.current_stream
     core._accelerator_emptyCache = replaced["_cuda_emptyCache"]
     core._accelerator_isAllocatorInitialized = lambda: True
     core._accelerator_getDeviceStats = replaced["_cuda_memoryStats"]
@@ -125,11 +125,11 @@ def _compile_passes_through(sim: Simulation) -> None:
         })  # fmt: skip
         return model
 
-    def compile(model: Any = None, **_options: Any) -> Any:  # noqa: A001 - torch's name
+    def compile(model: Any = None, **_options: Any) -> Any:
         return passed_through if model is None else passed_through(model)
 
-    torch.compile = compile  # type: ignore[assignment]
-    torch.nn.Module.compile = lambda self, *_args, **_kwargs: passed_through(self)  # type: ignore[method-assign]
+    torch.compile = compile
+    torch.nn.Module.compile = lambda self, *_args, **_kwargs: passed_through(self)
 
 
 def _storages_on_device() -> None:

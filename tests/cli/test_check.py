@@ -119,3 +119,19 @@ def test_a_damaged_line_makes_the_diagnosis_incomplete(traces, tmp_path, capsys)
     path.write_bytes(b"".join(lines))
     assert main(["check", str(path)]) == 4
     assert "damaged line" in capsys.readouterr().out
+
+
+def test_timeline_stands_in_the_table_only_where_it_was_asked_for(traces, capsys):
+    main(["check", traces["broken"]])
+    assert "active → invalidated" not in capsys.readouterr().out
+    assert main(["check", traces["broken"], "--timeline"]) == 1
+    shown = capsys.readouterr().out
+    assert "Capture 1  failed" in shown
+    assert "active → invalidated" in shown
+
+
+def test_timeline_stands_in_the_json_report(traces, capsys):
+    main(["check", "--format", "json", traces["broken"]])
+    (timeline,) = json.loads(capsys.readouterr().out)["timelines"]
+    assert [step["what"] for step in timeline["steps"]] == ["begin", "invalidated", "end"]
+    assert timeline["steps"][1]["location"]["line"] == 6

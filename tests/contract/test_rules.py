@@ -9,7 +9,12 @@ import pytest
 from cudagraph_doctor.engine.registry import load_all
 
 CATALOGUE = tomllib.loads(pathlib.Path(__file__).with_name("rules.toml").read_text(encoding="utf-8"))
-BLOCKS = {"capture_status": "CGD1", "module_loading": "CGD3"}
+BLOCKS = {
+    "capture_status": "CGD1",
+    "context_binding": "CGD2",
+    "module_loading": "CGD3",
+    "launch_resources": "CGD5",
+}
 HEADINGS = ["What it detects", "Why it breaks", "Bad", "Good", "Evidence needed"]
 OURS = [one.checker for one in load_all() if one.name in BLOCKS]
 RULES = [rule for checker in OURS for rule in checker.rules]

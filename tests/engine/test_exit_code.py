@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 
 import pytest
+from msgspec import structs
 
 from cudagraph_doctor.engine.exit_code import PRECEDENCE, ExitCode, ExitFacts, decide
 
@@ -36,7 +36,7 @@ def test_the_earlier_of_two_wins(first, second):
 
 
 def test_every_combination_is_decided_by_its_first():
-    names = [field.name for field in dataclasses.fields(ExitFacts)]
+    names = [field.name for field in structs.fields(ExitFacts)]
     assert set(names) == set(CODES)
     for values in itertools.product([False, True], repeat=len(names)):
         facts = dict(zip(names, values, strict=True))

@@ -64,4 +64,6 @@ def plain(tmp_path: Path) -> Callable[..., Outcome]:
 def recorded(tmp_path: Path) -> Callable[..., Outcome]:
     """`cudagraph-doctor run ARGUMENTS...`; the report goes to a file, the output is the target's alone."""
     doctor = [sys.executable, "-m", "cudagraph_doctor", "run", "--format", "json", "--output", tmp_path / "report.json"]
-    return lambda *arguments: _run([*map(str, doctor), "--trace", str(tmp_path / "trace"), *map(str, arguments)], tmp_path)
+    return lambda *arguments: _run(
+        [*map(str, doctor), "--trace", str(tmp_path / "trace"), *map(str, arguments)], tmp_path
+    )

@@ -10,7 +10,12 @@ import pytest
 HERE = Path(__file__).parent
 SCRIPTS = HERE / "native_scripts"
 DUMP = HERE / "scripts" / "graph_dump.py"
-HEALTHY = sorted((HERE.parents[1] / "fixtures" / "scripts" / "healthy").glob("*.py"))
+HEALTHY = [
+    path
+    for path in sorted((HERE.parents[1] / "fixtures" / "scripts" / "healthy").glob("*.py"))
+    if "CUDAGraph" in path.read_text()
+    or "make_graphed" in path.read_text()  # raw captures cannot be asked to keep theirs
+]
 
 pytestmark = pytest.mark.gpu
 
@@ -41,8 +46,7 @@ def test_same_graph_and_output(script, plain, driver, tmp_path):
     for name, run in (("without", plain), ("with", driver)):
         (tmp_path / name).mkdir()
         outputs.append(run(DUMP, tmp_path / name, script).out)
-        files = sorted((tmp_path / name).glob("*.dot"))
-        dumps.append([[line for line in path.read_text().splitlines() if "0x" not in line] for path in files])
+        dumps.append([path.read_text() for path in sorted((tmp_path / name).glob("*.txt"))])
     assert dumps[0], "the script captured nothing: it proves nothing"
     assert dumps[0] == dumps[1]
     assert outputs[0] == outputs[1]
@@ -52,7 +56,10 @@ def test_same_graph_and_output(script, plain, driver, tmp_path):
 def test_profiles_are_complete(plain, driver, tmp_path):
     script = SCRIPTS / "profile_twice.py"
     before, after = plain(script), driver(script)
-    assert before.out.startswith("first")
+    assert before.status == 0, before.err[-2000:]
+    counts = [int(line.split()[1]) for line in before.out.splitlines() if line.startswith(("first", "second"))]
+    assert len(counts) == 2
+    assert all(counts)
     assert after.out == before.out
     [given] = records(tmp_path / "trace", "hand-over")
     assert given["to"] == "torch.profiler"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,12 @@ pytestmark = pytest.mark.gpu
 
 # Everything that plays with dispatch modes, compilation or autograd in a window.
 MODES = sorted(path.stem for path in SCRIPTS.glob("*.py") if path.stem != "graph_dump")
-HEALTHY = sorted((ROOT / "fixtures" / "scripts" / "healthy").glob("*.py"))
+HEALTHY = [
+    path
+    for path in sorted((ROOT / "fixtures" / "scripts" / "healthy").glob("*.py"))
+    if "CUDAGraph" in path.read_text()
+    or "make_graphed" in path.read_text()  # raw captures cannot be asked to keep theirs
+]
 
 
 @pytest.mark.parametrize("name", MODES)
@@ -30,12 +34,9 @@ def test_same_output_and_status(name, plain, recorded, tmp_path):
     assert [f["rule"] for f in report["findings"] if f["level"] != "note"] == []
 
 
-NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\b\d{9,}\b")
-
-
-def graphs(folder: Path) -> list[list[str]]:
-    """The dumps of a run, each as lines without addresses: kernels, launch configurations and edges stay."""
-    return [NUMBERS.sub("*", path.read_text()).splitlines() for path in sorted(folder.glob("*.dot"))]
+def graphs(folder: Path) -> list[str]:
+    """The dumps of a run: kernels, launch configurations and edges, no addresses."""
+    return [path.read_text() for path in sorted(folder.glob("*.txt"))]
 
 
 @pytest.mark.parametrize("script", HEALTHY, ids=lambda path: path.stem)

@@ -75,6 +75,7 @@ class Recording:
     records: list
     tid: int
     others: list
+    printed: list
     lost: int
     """Records lost, as the head of the slots file says."""
 
@@ -84,9 +85,10 @@ class Recording:
     def calls(self, api=None):
         """Calls in the order in which they ended, with their outcome merged in."""
         calls = [dict(r) for r in self.records if r["k"] == "call" and api in (None, r["api"])]
+        outcomes = {r["of"]: r for r in self.of("outcome")}
         for call in calls:
-            for outcome in self.of("outcome", of=call["q"]):
-                call.update({k: v for k, v in outcome.items() if k not in ("k", "q", "of")})
+            outcome = outcomes.get(call["q"], {})
+            call.update({k: v for k, v in outcome.items() if k not in ("k", "q", "of")})
         return calls
 
 
@@ -112,6 +114,7 @@ def record(built, tmp_path):
         traces = [[json.loads(line) for line in file.read_text().splitlines()] for file in folder.glob("*.jsonl")]
         traces.sort(key=lambda records: records[0]["how"] == "fork")
         heads = [struct.unpack("8Q", file.read_bytes()[:64]) for file in folder.glob("*.slots")]
-        return Recording(traces[0], int(done.stdout.split()[0]), traces[1:], sum(head[1] for head in heads))
+        printed = [int(word) for word in done.stdout.split()]
+        return Recording(traces[0], printed[0], traces[1:], printed[1:], sum(head[1] for head in heads))
 
     return run

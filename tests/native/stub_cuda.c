@@ -40,6 +40,8 @@ static int thread(void)
     return (int)syscall(SYS_gettid);
 }
 
+static _Thread_local const char *refused; /* told after the exit callback, as the driver does */
+
 static void say(const char *reason, int code, const char *api)
 {
     char text[200];
@@ -65,7 +67,7 @@ static int unsafe(const char *api)
     }
     pthread_mutex_unlock(&lock);
     if (code != 0)
-        say("Operation not permitted while a stream is capturing", code, api);
+        refused = api;
     return code;
 }
 
@@ -83,12 +85,20 @@ static int work(CUstream stream)
     return code;
 }
 
+static int returning(int result)
+{
+    if (refused != NULL)
+        say("Operation not permitted while a stream is capturing", result, refused);
+    refused = NULL;
+    return result;
+}
+
 #define CALL(id, parameters, symbol, body)                                                                             \
     do {                                                                                                               \
         uint32_t correlation = stub_enter(STUB_##id, parameters, symbol);                                              \
         int result = (body);                                                                                           \
         stub_exit(STUB_##id, parameters, symbol, correlation, &result);                                                \
-        return result;                                                                                                 \
+        return returning(result);                                                                                      \
     } while (0)
 
 int cuDriverGetVersion(int *version)

@@ -179,5 +179,49 @@ def closed():
         del mine
 
 
+def crowd():
+    """Eight threads, each with a function of its own on its stack, while others fork and collect garbage."""
+    import gc
+    import os
+    import time
+
+    end = time.monotonic() + 2
+    source = "def worker_{0}(work, end, now):\n    while now() < end:\n        work()\n"
+    functions = {}
+    exec("".join(source.format(i) for i in range(8)), functions)
+
+    def work():
+        origin = stream()
+        graph = P()
+        cuda.cuStreamBeginCapture_v2(origin, 1)
+        for _ in range(10):
+            launch(origin)
+        cuda.cuStreamEndCapture(origin, ctypes.byref(graph))
+        cuda.cuStreamDestroy_v2(origin)
+        pointer, module = ctypes.c_uint64(), P()
+        cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(64))
+        cuda.cuMemFree_v2(pointer.value)
+        cuda.cuModuleLoadData(ctypes.byref(module), b"")
+        cuda.cuModuleUnload(module)
+
+    threads = []
+    for i in range(8):
+        worker = threading.Thread(target=functions[f"worker_{i}"], args=(work, end, time.monotonic), name=f"worker_{i}")
+        worker.start()
+        threads.append(worker)
+        print(worker.native_id)
+    with Capture(stream(), "thread_local"):  # the probe is armed in the midst of their calls
+        pass
+    while time.monotonic() < end:
+        gc.collect()
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+        time.sleep(0.1)
+    for worker in threads:
+        worker.join()
+
+
 print(get_native_id())
 globals()[scenario]()

@@ -47,9 +47,10 @@ def test_the_call_across_which_the_capture_broke_is_named(record):
     [guilty] = recording.of("call", q=change["across"])
     assert (guilty["api"], guilty["code"], guilty["before"], guilty["after"]) == ("cuMemAlloc_v2", 900, 1, 2)
     assert user_lines(recording, guilty["stack"])[:2] == ["allocate", "broken"]
-    [log] = recording.of("log", q=guilty["log"])
-    assert log["message"].startswith("Returning 900")
-    assert [entry["api"] for entry in recording.of("log")] == ["cuMemAlloc_v2", "cuMemAlloc_v2"]
+    reason, returning = recording.of("log", after=guilty["q"])
+    assert reason["message"].startswith("Operation not permitted")
+    assert returning["message"].startswith("Returning 900")
+    assert reason["api"] == returning["api"] == "cuMemAlloc_v2"
     after = [call for call in recording.calls("cuLaunchKernel") if call["q"] > guilty["q"]]
     assert [(call["code"], call["before"], call["on"]) for call in after] == [(901, 2, 2)]
 
@@ -73,6 +74,17 @@ def test_launches_of_an_operator_share_its_stack(record):
     assert user_lines(recording, beside["stack"])[1] == "operator"
     assert "op" not in after
     assert user_lines(recording, after["stack"])[1] == "operator"
+
+
+def test_stacks_of_many_threads_are_not_mixed_up(record):
+    recording = record("crowd")
+    threads = {tid: f"worker_{i}" for i, tid in enumerate(recording.printed)}
+    launches = recording.calls("cuLaunchKernel")
+    assert len(launches) > 200
+    stacks = {stack["id"]: [frame[2] for frame in stack["frames"]] for stack in recording.of("stack")}
+    assert all(stacks[call["stack"]][:2] == ["launch", "work"] for call in launches)
+    assert all(threads[call["tid"]] in stacks[call["stack"]] for call in launches)
+    assert not recording.lost
 
 
 def test_a_call_on_another_thread_is_named_with_its_thread_and_line(record):

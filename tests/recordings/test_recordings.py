@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cudagraph_doctor.engine.run import diagnose
-from cudagraph_doctor.findings import Severity
+from cudagraph_doctor.findings import Confidence, Severity
 
 TRACES = Path(__file__).parents[2] / "fixtures" / "traces"
 
@@ -38,7 +38,12 @@ def test_recorded_trace_gives_its_finding(trace, truth):
 
 
 def test_every_rule_of_the_block_has_a_recording_that_fires_it():
-    fired = {rule for index in TRACES.glob("python/expected.json") for truth in json.loads(index.read_text()).values() for rule in truth["rules"]}
+    fired = {
+        rule
+        for index in TRACES.glob("python/expected.json")
+        for truth in json.loads(index.read_text()).values()
+        for rule in truth["rules"]
+    }
     assert {f"CGD{number}" for number in range(101, 119)} <= fired
 
 
@@ -50,3 +55,10 @@ def test_recordings_name_no_machine():
             header = json.loads(file.readline())
         assert not header.get("host")
         assert "config" not in header or header["config"] == {}
+
+
+def test_driver_evidence_proves_the_cause():
+    reports = [diagnose([trace]) for trace in sorted(TRACES.glob("driver/*.jsonl.gz"))]
+    seen = [report for report in reports if report.device.evidence == "driver"]
+    assert len(seen) >= len(reports) - 1  # one case does without torch, and so without CUPTI
+    assert [f.message for report in seen for f in report.findings if f.confidence is not Confidence.PROVEN] == []

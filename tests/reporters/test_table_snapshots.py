@@ -7,9 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from cudagraph_doctor.findings import CheckerState, RuleState
-from cudagraph_doctor.report import CaptureInfo, DeviceInfo, EvidenceSpan, Exit, ProcessInfo
+from cudagraph_doctor.findings import CheckerState, Location, RuleState
+from cudagraph_doctor.report import CaptureInfo, DeviceInfo, EvidenceSpan, Exit, ProcessInfo, StatusStep, Timeline
 from cudagraph_doctor.reporters import table
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -57,6 +58,38 @@ def test_no_python_line(report_with, finding):
         captures=(CaptureInfo(1, 0, "abandoned", 0, None),),
     )
     assert_snapshot("no_python_line", render(report))
+
+
+def step(what, at, before, after, call, line, **fields):
+    fields.setdefault("thread", "MainThread")
+    place = Location("serving/decode.py", line)
+    return StatusStep(what, int(at * 1000), at, "0x2ef0", before, after, call, location=place, **fields)
+
+
+@pytest.fixture
+def lost():
+    """A capture with a fork, which another thread's call invalidates."""
+    steps = (
+        step("begin", 0.5, "none", "active", "torch.cuda.CUDAGraph.capture_begin", 6),
+        step("fork", 0.51, "none", "active", "cuStreamWaitEvent", 7),
+        step("join", 0.52, "active", "active", "cuStreamWaitEvent", 9),
+        step("invalidated", 0.53, "active", "invalidated", "cuMemHostAlloc", 21, thread="loader", code=900),
+        step("end", 0.54, "invalidated", "none", "torch.cuda.CUDAGraph.capture_end", 6, code=901),
+    )
+    return Timeline(1, 0, "failed", "MainThread", steps)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_timeline(report_with, lost, width):
+    assert_snapshot(f"timeline_{width}", render(report_with(timelines=(lost,)), width=width))
+
+
+def test_a_flood_of_timelines_stays_readable(report_with, lost):
+    long = structs.replace(lost, steps=lost.steps[:1] * 100 + lost.steps[-1:])
+    text = render(report_with(timelines=(long, *[lost] * 29)))
+    assert text.count("begun by MainThread") == 20
+    assert "61 more, in the JSON report" in text
+    assert "10 more captures; --format json has their timelines" in text
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])

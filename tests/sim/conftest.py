@@ -46,7 +46,15 @@ def on_device(tmp_path):
     def run(source: str, *options: str) -> tuple[int, str, str, list[dict]]:
         script, records = tmp_path / "script.py", tmp_path / "records.jsonl"
         script.write_text(source)
-        command = [sys.executable, "-m", "cudagraph_doctor.sim.runner", "--records", str(records), *options, str(script)]
+        command = [
+            sys.executable,
+            "-m",
+            "cudagraph_doctor.sim.runner",
+            "--records",
+            str(records),
+            *options,
+            str(script),
+        ]
         done = subprocess.run(
             command, env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
         )

@@ -8,6 +8,7 @@ instead of the seconds that importing torch takes.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -25,7 +26,7 @@ def main(out: str, scripts: list[str]) -> None:
 
     from cudagraph_doctor.sim import install
 
-    torch.set_num_threads(1)  # a fork does not inherit a thread pool
+    torch.set_num_threads(1)
     records: list[dict[str, object]] = []
 
     def emit(record: dict[str, object]) -> int:
@@ -33,7 +34,8 @@ def main(out: str, scripts: list[str]) -> None:
         return len(records)
 
     install(1, emit)
-    import transformers  # noqa: F401 - the models' scripts import it
+    with contextlib.suppress(ImportError):
+        import transformers  # noqa: F401 - the models' scripts import it
 
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -58,8 +60,11 @@ def start(script: str, path: str, records: list[dict[str, object]]) -> int:
     child = os.fork()
     if child:
         return child
+    import torch
+
     from cudagraph_doctor.sim.runner import run_script
 
+    torch.set_num_threads(1)  # makes the child's own thread pool: the autograd engine's threads would race for it
     signal.alarm(SECONDS)
     for descriptor, kind in ((1, "stdout"), (2, "stderr")):
         file = os.open(f"{path}.{kind}", os.O_WRONLY | os.O_CREAT)

@@ -71,6 +71,19 @@ def test_a_line_beyond_the_limit_is_skipped_without_being_held(tmp_path, builder
     assert reader.damaged == 1
 
 
+@pytest.mark.parametrize("size", [1, 2, 7, 64, 1000])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_lines_are_the_same_wherever_the_blocks_end(tmp_path, builder, monkeypatch, size, pack):
+    monkeypatch.setattr("cudagraph_doctor.trace.lines._BLOCK", size)
+    monkeypatch.setattr("cudagraph_doctor.trace.lines.LINE_LIMIT", 400)
+    lines = lines_of(builder)
+    assert max(map(len, lines)) < 400
+    lines.insert(2, b"x" * 400 + b"\n")
+    reader, records = read(write(tmp_path, pack(b"".join(lines))))
+    assert records == builder.records
+    assert reader.damaged == 1
+
+
 def test_a_growing_trace_ends_with_a_torn_line_until_its_writer_goes_on(tmp_path, builder):
     lines = lines_of(builder)
     path = write(tmp_path, *lines[:-1], lines[-1][:20])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cudagraph_doctor.checkers.code.expression import called, find_expression
+from cudagraph_doctor.checkers.code.expression import called, find_expression, is_call
 from cudagraph_doctor.checkers.wording.stream_names import stream_name
 from cudagraph_doctor.checkers.wording.words import Words, begin_place, code, inside, refused
 from cudagraph_doctor.findings import Rule, Severity
@@ -66,7 +66,7 @@ def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
             remedy="Capture on a side stream: `with torch.cuda.graph(g):` makes one, or wrap begin and end in "
             "`with torch.cuda.stream(torch.cuda.Stream()):`. Replays may use the default stream.",
         )
-    found = find_expression(session, location)
+    found = find_expression(session, location, is_call)
     name = stream_name(session, cause.stack)
     subject = code(found.text) if found.text else code(cause.call)
     where = f"on {code(name)}, the default stream," if name and "default" in name else "on the default stream"

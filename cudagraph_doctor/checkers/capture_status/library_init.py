@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import TYPE_CHECKING
 
@@ -62,7 +63,7 @@ library serves. Driver evidence names the handle, and also sees initialisation t
 def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     """The operator that used the library first."""
     location = cause.line(session)
-    found = find_expression(session, location)
+    found = find_expression(session, location, _may_use_library)
     subject = code(found.text) if found.text else code(cause.trigger)
     said = cause.exc.message if cause.exc is not None else ""
     library = _library(said) or library_of(cause.op.name if cause.op is not None else cause.trigger)
@@ -75,6 +76,10 @@ def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
         "on a side stream), so that handles and workspaces exist.",
         related=begin_place(session, capture),
     )
+
+
+def _may_use_library(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult))
 
 
 def _library(said: str) -> str:

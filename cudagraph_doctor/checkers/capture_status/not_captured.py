@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from typing import TYPE_CHECKING
 
 from cudagraph_doctor.checkers.capture_status.uncaptured import Tie, Uncaptured
 from cudagraph_doctor.checkers.code.edit import indent_of, replace_lines
 from cudagraph_doctor.checkers.code.expression import called, find_expression
+from cudagraph_doctor.checkers.wording.kernel_names import shown
 from cudagraph_doctor.checkers.wording.stream_names import StreamBlock, stream_block
 from cudagraph_doctor.checkers.wording.words import Words, begin_place, code, stream_words
 from cudagraph_doctor.findings import Confidence, Rule, Severity
 
 if TYPE_CHECKING:
+    from cudagraph_doctor.checkers.capture_status.pool_work import PoolWork
     from cudagraph_doctor.findings import Fix
-    from cudagraph_doctor.session.model import CaptureState, Session
+    from cudagraph_doctor.session.model import Activity, CaptureState, Session
 
 RULE = Rule(
     id="CGD113",
@@ -28,8 +31,9 @@ RULE = Rule(
 ## What it detects
 
 Work that the capturing thread gave to a stream which does not capture, while it was capturing, and that the graph
-needs: it reads what captured work computes, or writes what captured work uses. Work of other threads, and a prefetch
-into memory that the graph does not read, are deliberate and not reported.
+needs: it reads what captured work computes, or writes what captured work uses. Work of other threads counts where the
+capturing thread waits for it and captured work reads its result. Other work of theirs, and a prefetch into memory that
+the graph does not read, are deliberate and not reported.
 
 ## Why it breaks
 
@@ -64,17 +68,22 @@ cuda-bindings. Driver evidence also sees the launches of libraries and extension
 """,
 )
 
+_PLUMBING = re.compile(r"python|_C\.|libtorch|libc10|(?:cy)?(?:driver|runtime)\.|libffi|_ctypes|libcudart")
+"""Libraries that launch on behalf of somebody else: their names say nothing."""
+
 _WHY = {
     Tie.READS_RESULT: "it uses what the graph computes",
     Tie.FEEDS_GRAPH: "it writes what the graph uses",
     Tie.SHARES_INPUT: "it calculates from the same inputs as the graph",
     Tie.UNKNOWN_MEMORY: "",
+    Tie.WAITED_FOR: "the capturing thread waits for it, and the graph uses its result",
 }
 CONFIDENCE = {
     Tie.READS_RESULT: Confidence.PROVEN,
     Tie.FEEDS_GRAPH: Confidence.PROVEN,
     Tie.SHARES_INPUT: Confidence.LIKELY,
     Tie.UNKNOWN_MEMORY: Confidence.LIKELY,
+    Tie.WAITED_FOR: Confidence.LIKELY,
 }
 
 
@@ -95,14 +104,46 @@ def explain(session: Session, capture: CaptureState, work: Uncaptured) -> Words:
         if tied is not None and tied != location
         else ()
     )
+    elsewhere = work.tie is Tie.WAITED_FOR
+    thread = f" on thread {code(session.thread_name(activity.tid))}," if elsewhere else ""
     return Words(
-        message=f"{subject} runs on {stream}, which is not part of the capture: it ran once, at capture time, and is "
-        f"missing from every replay{why}.",
-        remedy=_remedy(activity.kind == "call", stream, name),
-        fix=_fork_and_join(block) if block is not None else None,
+        message=f"{subject}{_launched(activity)} runs{thread} on {stream}, which is not part of the capture: it ran "
+        f"once, at capture time, and is missing from every replay{why}.",
+        remedy=_OTHER_THREAD if elsewhere else _remedy(activity.kind == "call", stream, name),
+        fix=_fork_and_join(block) if block is not None and not elsewhere else None,
         related=(*related, *begin_place(session, capture)),
         confidence=CONFIDENCE[work.tie],
     )
+
+
+def explain_pool(session: Session, capture: CaptureState, work: PoolWork) -> Words:
+    """What the region hands to a pool of threads, whose work nobody saw."""
+    read = session.location(work.reader.stack)
+    return Words(
+        message=f"{code(work.text)} is run by the threads of a pool, which start on the default stream: what they "
+        "launch is not part of the capture and missing from every replay; the graph uses its result.",
+        remedy=_OTHER_THREAD,
+        location=work.place,
+        related=(
+            work.wait.with_note("the capturing thread waits for the pool here"),
+            *((read.with_note("captured; uses what it writes"),) if read is not None else ()),
+            *begin_place(session, capture),
+        ),
+    )
+
+
+_OTHER_THREAD = (
+    "Launch it from the capturing thread; or make the capturing stream current in the worker, with "
+    "`torch.cuda.stream(...)` around its work: streams belong to threads, a worker starts on the default one."
+)
+
+
+def _launched(activity: Activity) -> str:
+    """` (kernel add_one, launched by libfoo.so)` of a launch that the driver saw; may be empty."""
+    kernel, library = getattr(activity.record, "kernel", ""), getattr(activity.record, "lib", "")
+    by = f"launched by {library}" if library and not _PLUMBING.match(library) else ""
+    said = ", ".join(part for part in (f"kernel {code(shown(kernel))}" if kernel else "", by) if part)
+    return f" ({said})" if said else ""
 
 
 def _remedy(raw: bool, stream: str, name: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cudagraph_doctor.checkers.capture_status import empty_graph, event_use, not_captured, stale_autograd
+from cudagraph_doctor.checkers.capture_status.on_other_threads import work_of_other_threads
+from cudagraph_doctor.checkers.capture_status.pool_work import pool_work
 from cudagraph_doctor.checkers.capture_status.uncaptured import Uncaptured, uncaptured_work
 from cudagraph_doctor.checkers.invalidation import context
 from cudagraph_doctor.checkers.invalidation.calls import QUERIES
@@ -35,14 +37,43 @@ def findings(session: Session) -> Iterator[Finding]:
         capture, work = group[0]
         yield _not_captured(session, capture, work, len(group))
     explained = {capture.id for capture, _ in missing}
+    yield from _by_pools(session, explained)
     for capture in session.captures:
         if capture.status == "completed" and capture.nodes == 0 and capture.id not in explained:
             yield _empty(session, capture)
     yield from _late_uses(session)
 
 
+def _by_pools(session: Session, explained: set[int]) -> Iterator[Finding]:
+    """Work of thread pools that nobody saw, once a line: only possible, for the source text alone tells of it."""
+    seen: set[tuple[str, int]] = set()
+    for capture in session.captures:
+        if capture.status != "completed" or capture.id in explained:
+            continue
+        for work in pool_work(session, capture):
+            key = (work.place.file, work.place.line)
+            if key in seen:
+                continue
+            seen.add(key)
+            yield finding(
+                session,
+                not_captured.RULE,
+                not_captured.explain_pool(session, capture, work),
+                capture=capture,
+                stack=work.reader.stack,
+                trigger="thread pool",
+                confidence=Confidence.POSSIBLE,
+                evidence=(work.reader.q,),
+            )
+
+
 def _missing_work(session: Session) -> list[tuple[CaptureState, Uncaptured]]:
-    return [(c, work) for c in session.captures if c.status == "completed" for work in uncaptured_work(session, c)]
+    return [
+        (capture, work)
+        for capture in session.captures
+        if capture.status == "completed"
+        for work in (*uncaptured_work(session, capture), *work_of_other_threads(session, capture))
+    ]
 
 
 def _one_a_stream(session: Session, groups: Iterable[Group]) -> list[Group]:

@@ -25,6 +25,8 @@ class Tie(enum.Enum):
     """It reads memory that captured work wrote."""
     FEEDS_GRAPH = "feeds-graph"
     """It writes memory that captured work reads or writes."""
+    WAITED_FOR = "waited-for"
+    """Another thread did it while the capturing thread waited, and captured work reads its result."""
     UNKNOWN_MEMORY = "unknown-memory"
     """What it reads and writes was not recorded."""
     SHARES_INPUT = "shares-input"
@@ -66,7 +68,7 @@ def _is_loose(capture: CaptureState, activity: Activity) -> bool:
     device = getattr(activity.record, "device", None)
     if device is not None and device != capture.begin.device:
         return False
-    return not any(outer.kind == "op" and outer.on == STATUS_NONE and is_work(outer) for outer in activity.enclosing())
+    return not any(outer.on == STATUS_NONE and is_work(outer) for outer in activity.enclosing())
 
 
 def _tie(activity: Activity, memory: WindowMemory) -> Uncaptured | None:

@@ -117,6 +117,11 @@ def called(node: ast.AST | None) -> str:
     return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
+def is_call(node: ast.expr) -> bool:
+    """Any call, also one of something without a name (`kernel[grid](x)`)."""
+    return isinstance(node, ast.Call)
+
+
 def dotted(node: ast.AST | None) -> str:
     """`torch.cuda.synchronize` of that expression; empty where it is no plain dotted name."""
     parts: list[str] = []

@@ -9,6 +9,7 @@ from cudagraph_doctor.checkers.invalidation import context, operators, texts
 from cudagraph_doctor.checkers.invalidation.cause import OWN_CODES, Cause
 from cudagraph_doctor.checkers.invalidation.decide import Verdict, decide, replace_confidence, weaker
 from cudagraph_doctor.checkers.invalidation.hints import hint_of_line
+from cudagraph_doctor.checkers.invalidation.refused_launch import refused_launch
 from cudagraph_doctor.checkers.invalidation.told import Told, told_by
 from cudagraph_doctor.checkers.invalidation.witness import Witness, witness_of
 from cudagraph_doctor.findings import Confidence
@@ -34,9 +35,8 @@ def cause_of(session: Session, capture: CaptureState) -> Cause | None:
         if witness is not None:
             return _from_witness(session, capture, witness)
     told = told_by(session, capture)
-    if told is not None:
-        return _from_exception(session, capture, told)
-    return _from_end(capture)
+    found = _from_exception(session, capture, told) if told is not None else None
+    return found or refused_launch(session, capture) or (_from_end(capture) if told is None else None)
 
 
 def _from_witness(session: Session, capture: CaptureState, witness: Witness) -> Cause | None:

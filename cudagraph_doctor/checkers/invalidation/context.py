@@ -70,6 +70,7 @@ def _under(session: Session, stack: int, patterns: Pattern) -> bool:
     return any(
         file.search(frame.path) and name.search(frame.function)
         for frame in frames(session, stack)
+        if frame.function != "<module>"  # a module being imported does not do its work yet
         for file, name in patterns
     )
 

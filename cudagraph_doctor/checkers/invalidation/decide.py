@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from cudagraph_doctor.checkers.invalidation import calls, context, hints, operators, texts
+from cudagraph_doctor.checkers.invalidation.refused_launch import rule_of_launch
 from cudagraph_doctor.findings import Confidence
 from cudagraph_doctor.session.apis import Family
 from cudagraph_doctor.session.frames import text_of
@@ -24,7 +25,6 @@ class Verdict(NamedTuple):
 
 _BY_CODE = {902: Verdict("CGD110", "merge"), 905: Verdict("CGD110", "isolation"), 906: Verdict("CGD112", "implicit")}
 _BY_CODE_BACKWARD = {905: Verdict("CGD114", "isolation"), 906: Verdict("CGD114", "implicit")}
-_LAUNCH_CODES = {1: "CGD501", 9: "CGD501", 701: "CGD503", 720: "CGD504", 912: "CGD504", 400: "CGD202", 201: "CGD203"}
 
 
 def decide(session: Session, capture: CaptureState, witness: Witness) -> Verdict:
@@ -128,11 +128,10 @@ def cudnn_benchmark_on(session: Session) -> bool:
 
 
 def _launches(witness: Witness) -> Verdict | None:
-    if witness.family is not Family.LAUNCH and witness.code not in _LAUNCH_CODES:
-        return None
     if witness.family not in {Family.LAUNCH, Family.OTHER}:
         return None
-    return Verdict(_LAUNCH_CODES[witness.code], "launch") if witness.code in _LAUNCH_CODES else None
+    rule = rule_of_launch(witness.code, witness.activity, witness.log.message if witness.log is not None else "")
+    return Verdict(rule, "launch") if rule is not None else None
 
 
 def _waits_and_copies(witness: Witness) -> Verdict | None:

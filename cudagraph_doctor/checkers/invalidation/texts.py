@@ -35,6 +35,8 @@ _TEXTS: tuple[tuple[str, str, str], ...] = (
         "CGD115",
         "library-create",
     ),
+    (r"out of resource: shared memory", "CGD502", "out-of-resources"),
+    (r"out of resource: (?:registers|threads|tensor memory)", "CGD503", "out-of-resources"),
     (r"preserve_rng_state", "CGD118", "checkpoint"),
     (r"incompatible with \.grad\(\)", "CGD118", "checkpoint"),
     (r"Modules must not have hooks registered|must not have hooks", "CGD118", "hooks"),

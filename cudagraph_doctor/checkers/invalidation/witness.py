@@ -9,6 +9,7 @@ from cudagraph_doctor._wire import STATUS_ACTIVE
 from cudagraph_doctor.checkers.invalidation import gap, texts
 from cudagraph_doctor.checkers.invalidation.calls import UNSAFE, family_of, is_noise, reaches_cuda
 from cudagraph_doctor.checkers.invalidation.cause import CONSEQUENCE, OWN_CODES
+from cudagraph_doctor.checkers.invalidation.places import telling_stack
 from cudagraph_doctor.findings import Confidence
 from cudagraph_doctor.session.apis import EXACT_LAYERS, Family
 
@@ -56,11 +57,11 @@ def witness_of(session: Session, capture: CaptureState, change: Change) -> Witne
     log = first_refusal(change.logs)
     across = change.across
     if across is not None and _is_culprit(across, log):
-        return _seen(across, log)
+        return _seen(session, across, log)
     if capture.end is not None and change.record.across == capture.end.q:
         return None
     return (
-        _refused_call(capture, change, log)
+        _refused_call(session, capture, change, log)
         or _other_thread(session, capture, change, log)
         or _thread_exception(session, capture, change)
         or _collection(capture, change, log)
@@ -83,16 +84,14 @@ def _is_culprit(across: Activity, log: events.Log | None) -> bool:
     return True
 
 
-def _seen(across: Activity, log: events.Log | None) -> Witness:
+def _seen(session: Session, across: Activity, log: events.Log | None) -> Witness:
     op = across if across.kind == "op" else next((a for a in across.enclosing() if a.kind == "op"), None)
     api = across.name if across.kind == "call" or family_of(across.name) is not Family.OTHER else ""
     exact = across.kind == "call" and getattr(across.record, "layer", "") in EXACT_LAYERS
     if log is not None and not exact and log.thread in {0, across.tid}:
         api = log.api
     code = across.code if across.code not in {0, CONSEQUENCE} else (log.code if log is not None else 0)
-    stack = across.stack or (op.stack if op is not None else 0)
-    if stack == 0:
-        stack = next((a.stack for a in across.enclosing() if a.stack), 0)
+    stack = telling_stack(session, across)
     # The codes of waits, of the legacy stream and of captured events stand for one thing each.
     sure = (
         code in {902, 905, 906, 907}
@@ -119,7 +118,7 @@ def _thread_of(across: Activity, op: Activity | None) -> int:
     return via or across.tid
 
 
-def _refused_call(capture: CaptureState, change: Change, log: events.Log | None) -> Witness | None:
+def _refused_call(session: Session, capture: CaptureState, change: Change, log: events.Log | None) -> Witness | None:
     """A call between the two looks that was itself refused, on any thread."""
     first = change.record.since or (change.between[0].q if change.between[0] is not None else capture.first_q)
     for activity in capture.activities:
@@ -129,7 +128,7 @@ def _refused_call(capture: CaptureState, change: Change, log: events.Log | None)
             and activity.kind in {"call", "pycall", "op"}
             and activity.after != STATUS_ACTIVE
         ):
-            return _seen(activity, log if log is not None and log.thread in {0, activity.tid} else None)
+            return _seen(session, activity, log if log is not None and log.thread in {0, activity.tid} else None)
     return None
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cudagraph_doctor.api import Checker
-from cudagraph_doctor.checkers.invalidation.aftermath import aftermath
 from cudagraph_doctor.checkers.invalidation.failures import failures
+from cudagraph_doctor.checkers.invalidation.places import telling_stack
 from cudagraph_doctor.checkers.module_loading import jit_or_autotune, load, unload
+from cudagraph_doctor.checkers.module_loading.loads import loads_in
+from cudagraph_doctor.checkers.wording.failed_capture import failed_capture
 from cudagraph_doctor.checkers.wording.finding import finding
-from cudagraph_doctor.checkers.wording.words import graph_name
-from cudagraph_doctor.findings import Confidence, Severity
-from cudagraph_doctor.session.apis import Family, base_name, family
+from cudagraph_doctor.findings import Confidence
+from cudagraph_doctor.session.apis import base_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from cudagraph_doctor.checkers.module_loading.loads import Loads
     from cudagraph_doctor.findings import Finding, Rule
     from cudagraph_doctor.session.model import Session
 
@@ -41,44 +43,34 @@ class ModuleLoading(Checker):
             module = _MODULES.get(failure.cause.rule)
             if module is None or failure.harmless:
                 continue
-            capture, cause = failure.capture, failure.cause
-            yield finding(
-                session,
-                module.RULE,
-                module.explain(session, capture, cause),
-                capture=capture,
-                stack=cause.stack,
-                trigger=base_name(cause.trigger),
-                confidence=cause.confidence,
-                evidence=cause.evidence,
-                level=Severity.ERROR,
-                consequences=failure.consequences(session),
-                count=len(failure.captures),
-                place=cause.place,
-                after=aftermath(session, capture, graph_name(session, capture)),
-            )
+            yield failed_capture(session, module.RULE, failure, module.explain(session, failure.capture, failure.cause))
         yield from _allowed_loads(session)
 
 
 def _allowed_loads(session: Session) -> Iterator[Finding]:
-    """Loads in a good capture: a note, once a line."""
-    seen: set[tuple[str, int]] = set()
+    """Loads in a good capture that cost time and memory, one a cause; the same line's of later captures are counted."""
+    found: dict[object, list[Loads]] = {}
     for capture in session.captures:
-        for call in capture.calls() if capture.status == "completed" else ():
-            place = session.location(call.stack)
-            if family(call.name) is not Family.MODULE_LOAD or call.failed or call.tid != capture.tid or place is None:
-                continue
-            if (place.file, place.line) in seen:
-                continue
-            seen.add((place.file, place.line))
-            yield finding(
-                session,
-                load.RULE,
-                load.allowed(session, capture, call),
-                capture=capture,
-                stack=call.stack,
-                trigger=base_name(call.name),
-                confidence=Confidence.PROVEN,
-                evidence=(call.q,),
-                level=Severity.NOTE,
-            )
+        for loads in loads_in(session, capture) if capture.status == "completed" else ():
+            place = session.location(loads.first.stack)
+            key = "lazy" if loads.lazy or place is None else (place.file, place.line)
+            found.setdefault(key, []).append(loads)
+    for group in found.values():
+        worst = max(group, key=lambda loads: loads.took)
+        yield _allowed(session, worst, sum(len(loads.calls) for loads in group))
+
+
+def _allowed(session: Session, loads: Loads, count: int) -> Finding:
+    module = jit_or_autotune if jit_or_autotune.compiled(session, loads.first) else load
+    return finding(
+        session,
+        module.RULE,
+        module.allowed(session, loads),
+        capture=loads.capture,
+        stack=telling_stack(session, loads.first),
+        trigger=base_name(loads.first.name),
+        confidence=Confidence.PROVEN,
+        evidence=tuple(call.q for call in loads.calls),
+        level=loads.level,
+        count=count,
+    )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cudagraph_doctor.checkers.code.expression import find_expression
+from cudagraph_doctor.checkers.code.expression import find_expression, is_call
+from cudagraph_doctor.checkers.invalidation import context
 from cudagraph_doctor.checkers.wording.words import Words, begin_place, code, refused
 from cudagraph_doctor.findings import Rule, Severity
 
 if TYPE_CHECKING:
     from cudagraph_doctor.checkers.invalidation.cause import Cause
-    from cudagraph_doctor.session.model import CaptureState, Session
+    from cudagraph_doctor.checkers.module_loading.loads import Loads
+    from cudagraph_doctor.session.model import Activity, CaptureState, Session
 
 RULE = Rule(
     id="CGD303",
@@ -68,11 +70,30 @@ _REMEDY = {
 
 def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     """The call whose first run needed a warm-up."""
-    found = find_expression(session, cause.line(session))
+    found = find_expression(session, cause.line(session), is_call)
     subject = code(found.text) if found.text else code(cause.trigger)
     why = cause.why if cause.why in _WHAT else "compile"
     return Words(
         message=f"{subject} {_WHAT[why]} while a stream is capturing{refused(cause)}.",
         remedy=_REMEDY[why],
         related=begin_place(session, capture),
+    )
+
+
+def compiled(session: Session, load: Activity) -> bool:
+    """Whether a load was made by a compiler or a tuner: the kernel was made here, not only loaded."""
+    return context.under_autotune(session, load.stack) or context.under_compile(session, load.stack)
+
+
+def allowed(session: Session, loads: Loads) -> Words:
+    """A kernel that was compiled in a capture which went well."""
+    found = find_expression(session, session.location(loads.first.stack), is_call)
+    subject = code(found.text) if found.text else code(loads.first.name)
+    why = "autotune" if context.under_autotune(session, loads.first.stack) else "compile"
+    what = "is tuned" if why == "autotune" else "is compiled"
+    return Words(
+        message=f"{subject} {what} and loaded at its first call, while a stream is capturing: it works here, but costs "
+        "time in the capture.",
+        remedy=_REMEDY[why],
+        related=begin_place(session, loads.capture),
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cudagraph_doctor.checkers.code.expression import called, find_expression
+from cudagraph_doctor.checkers.code.expression import called, find_expression, is_call
 from cudagraph_doctor.checkers.wording.words import Words, begin_place, code, refused
 from cudagraph_doctor.findings import Rule, Severity
 
 if TYPE_CHECKING:
     from cudagraph_doctor.checkers.invalidation.cause import Cause
-    from cudagraph_doctor.session.model import Activity, CaptureState, Session
+    from cudagraph_doctor.checkers.module_loading.loads import Loads
+    from cudagraph_doctor.session.model import CaptureState, Session
 
 RULE = Rule(
     id="CGD301",
@@ -66,15 +67,23 @@ def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     )
 
 
-def allowed(session: Session, capture: CaptureState, load: Activity) -> Words:
-    """A load that went well: it only costs."""
-    found = find_expression(session, session.location(load.stack), _loads)
-    subject = code(found.text) if found.text else code(load.name)
+def allowed(session: Session, loads: Loads) -> Words:
+    """Loads that went well: they only cost."""
+    first = loads.first
+    location = session.location(first.stack)
+    found = find_expression(session, location, is_call if loads.lazy else _loads)
+    subject = code(found.text) if found.text else code(first.name)
+    several = f" (one of {len(loads.calls)} modules that were first used here)" if len(loads.calls) > 1 else ""
+    cost = f", which took {loads.took / 1e6:.1f} ms of the capture" if loads.took else ""
+    others = dict.fromkeys(session.location(call.stack) for call in loads.calls[1:])
+    related = tuple(p.with_note("another module was loaded here") for p in others if p is not None and p != location)
     return Words(
-        message=f"{subject} loads kernels while a stream is capturing: allowed by this driver, refused by those older "
-        "than CUDA 12.3.",
-        remedy="Load modules before the capture (one eager call of each kernel).",
-        related=begin_place(session, capture),
+        message=f"{subject} loads kernels while a stream is capturing{several}{cost}: allowed by this driver, refused "
+        "by those older than CUDA 12.3.",
+        remedy="Load modules before the capture (one eager call of the region), or set `CUDA_MODULE_LOADING=EAGER`."
+        if loads.lazy
+        else "Load modules before the capture (one eager call of each kernel).",
+        related=(*related, *begin_place(session, loads.capture)),
     )
 
 

@@ -14,6 +14,7 @@ from cudagraph_doctor.probe.graph_identity import of_graph
 from cudagraph_doctor.probe.left_behind import left_behind
 from cudagraph_doctor.probe.objects import streams_of
 from cudagraph_doctor.probe.patch import patch
+from cudagraph_doctor.probe.tracebacks import hide
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class Captures:
                 result = original(graph, *args, **kwargs)
             except BaseException as error:
                 self._after_begin(begun, error)
+                hide(error)
                 raise
             self._after_begin(begun, None)
             return result
@@ -86,6 +88,7 @@ class Captures:
                 result = original(graph, *args, **kwargs)
             except BaseException as error:
                 self._after_end(graph, ending, error)
+                hide(error)
                 raise
             self._after_end(graph, ending, None)
             return result
@@ -100,6 +103,7 @@ class Captures:
                 result = original(graph, *args, **kwargs)
             except BaseException as error:
                 self._after_instantiate(graph, error)
+                hide(error)
                 raise
             self._after_instantiate(graph, None)
             return result
@@ -111,7 +115,11 @@ class Captures:
 
         def reset(graph: Any, *args: Any, **kwargs: Any) -> Any:
             self._before_reset(graph)
-            return original(graph, *args, **kwargs)
+            try:
+                return original(graph, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
 
         return reset
 
@@ -127,6 +135,7 @@ class Captures:
         known = of_graph(graph, context)
         known.next_life(context)
         window = Window(context.ids.next("capture"), handle, stream, device, str(mode), known.id)
+        window.reserved = self._current.reserved(device)
         fields: dict[str, Any] = {
             "id": window.id,
             "stream": stream,

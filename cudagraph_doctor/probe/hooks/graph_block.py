@@ -9,6 +9,7 @@ from cudagraph_doctor.probe.current import Current
 from cudagraph_doctor.probe.graph_identity import of_graph
 from cudagraph_doctor.probe.left_behind import left_behind
 from cudagraph_doctor.probe.patch import patch
+from cudagraph_doctor.probe.tracebacks import hide
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +51,11 @@ class Blocks:
         """`__enter__`."""
 
         def __enter__(block: Any) -> Any:  # noqa: N807 - the name of what it wraps
-            result = original(block)
+            try:
+                result = original(block)
+            except BaseException as error:
+                hide(error)
+                raise
             self._entered_guarded(block)
             return result
 
@@ -66,6 +71,7 @@ class Blocks:
                 result = original(block, *args)
             except BaseException as error:
                 self._left_guarded(window, error, failed=True)
+                hide(error)
                 raise
             self._left_guarded(window, passing, failed=False)
             return result

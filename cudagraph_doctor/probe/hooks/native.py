@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import atexit
 import os
+import threading
 from _thread import get_native_id
 
 from cudagraph_doctor.probe.arm import Part, Window, windows_of
 from cudagraph_doctor.probe.context import Active, Unavailable
 from cudagraph_doctor.probe.native_loader import LIBRARY, REASONS, Library, UnloadableError, trace_of
-from cudagraph_doctor.probe.native_maps import foreign_tool, mapped, one_of
+from cudagraph_doctor.probe.native_maps import Mapped, foreign_tool, mapped, one_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class NativeProbe(Part):
         self._given_up = ""
         self.wanted = False
         """Driver evidence was asked for."""
+        self._arming = threading.Lock()  # two threads may begin their captures at one time
         self._trace = (-1, 0, 0)
         self._written: set[tuple[str, int]] = set()
 
@@ -67,8 +69,11 @@ class NativeProbe(Part):
     # ── what the windows tell ───────────────────────────────────────────────────────────────────
     def prepare(self) -> None:
         """The first sign of a capture: subscribe."""
-        if self._library is not None or self._given_up:
-            return
+        with self._arming:
+            if self._library is None and not self._given_up:
+                self._try()
+
+    def _try(self) -> None:
         try:
             self._library, version = self._arm()
         except (UnloadableError, OSError) as error:
@@ -85,14 +90,10 @@ class NativeProbe(Part):
         """The next capture that this thread begins is this window's."""
         if self._library is not None:
             self._library.quick.cgd_announce(get_native_id(), window.id)
-            if os.environ.get("CGD_TRIAL"):
-                self._library.slow.cgd_trial_window(1)
 
     def done(self, window: Window, q: int) -> None:
         """The capture has ended: write down what its stacks and return addresses refer to."""
         if self._library is not None:
-            if os.environ.get("CGD_TRIAL"):
-                self._library.slow.cgd_trial_window(0)
             self._library.quick.cgd_announce(get_native_id(), 0)  # it may never have come to the driver
             self.settle(self._library)
 
@@ -116,7 +117,7 @@ class NativeProbe(Part):
             if stacks is not None:
                 stacks._frames._record(number, path, "")
         if library.quick.cgd_fresh_addresses():
-            self._write_libraries()
+            self._write_libraries(mapped())
         file = self._context.writer._file
         if file is not None and file._identity != self._trace[1:]:
             self._use_trace(library)
@@ -144,11 +145,12 @@ class NativeProbe(Part):
         if driver is None:
             raise UnloadableError("libcuda is not mapped")
         library = Library(str(self._context.config.get("native_library") or LIBRARY))
-        self._trace = library.configure(self._context, cupti, driver, mapped())
+        libraries = mapped()  # the probe among them
+        self._trace = library.configure(self._context, cupti, driver, libraries)
         code, version, holder = library.arm()
         if code != 0:
             raise UnloadableError(holder or REASONS.get(code, f"cuptiSubscribe failed with {code}"))
-        self._write_libraries()
+        self._write_libraries(libraries)
         return library, version
 
     def _withdraw(self) -> None:
@@ -160,8 +162,8 @@ class NativeProbe(Part):
         self._given_up = why
         self._context.capability(NAME, state, why)
 
-    def _write_libraries(self) -> None:
-        for library in mapped():
+    def _write_libraries(self, libraries: list[Mapped]) -> None:
+        for library in libraries:
             key = (library.path, library.begin)
             if key not in self._written:
                 self._written.add(key)

@@ -8,6 +8,7 @@ that, being an infra mode keeps compilation going under it, and its own code is 
 from __future__ import annotations
 
 from _thread import get_ident, get_native_id
+from sys import _getframe
 
 from cudagraph_doctor._wire import STATUS_ACTIVE
 from cudagraph_doctor.probe.arm import Part, Window, windows_of
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 NAME = "ops"
 MODULES = ("torch",)
+_DEPTH = 4
+"""Frames of ours between a body's helper and the line that called the operator: it, the body, its guard, the mode."""
 
 
 def install(module: ModuleType | None, context: Context) -> Active | Unavailable:
@@ -42,7 +45,7 @@ def install(module: ModuleType | None, context: Context) -> Active | Unavailable
 class Running:
     """An operator that is running."""
 
-    __slots__ = ("args", "ident", "outer", "q", "shows_results", "window")
+    __slots__ = ("args", "ident", "outer", "q", "window")
 
     def __init__(self, q: int, window: Window, ident: int, outer: int) -> None:
         self.q = q
@@ -50,8 +53,8 @@ class Running:
         self.ident = ident
         self.outer = outer
         """Number of the operator inside which it runs."""
-        self.args: tuple[Any, ...] = ()
-        self.shows_results = False
+        self.args: tuple[Any, ...] | None = None
+        """Its arguments, where its results are told: those that it gives back are no results."""
 
 
 class Operators(Part):
@@ -67,8 +70,9 @@ class Operators(Part):
         self._current = Current(torch)
         self._summaries = Summaries(torch, self._pinned)
         self._write = context.writer.write
-        self.known: dict[Any, OperatorFacts] = {}
-        self._quiet = torch._C.DisableTorchFunction
+        self._write_text = context.writer.write_text
+        self.known: dict[int, OperatorFacts] = {}
+        """Facts by the identity of the operator, which they hold: its `__hash__` is a function in Python."""
         self._modes: dict[int, Any] = {}
         guard = context.guard(NAME)
         self.before = guard(self._before)
@@ -105,97 +109,120 @@ class Operators(Part):
 
     # ── what the mode calls ─────────────────────────────────────────────────────────────────────
     def _learn(self, operator: Any) -> OperatorFacts:
-        found = self.known[operator] = facts_of(operator, self._torch)
+        found = self.known[id(operator)] = facts_of(operator, self._torch)
         return found
 
     def _before(self, facts: OperatorFacts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Running | None:
         windows = self._windows
-        window = windows.here()
+        open_now = windows.open
+        if not open_now:
+            return None
+        window = windows.here() if len(open_now) > 1 else open_now[0]
         if window is None:
             return None
-        windows.pause()
-        with self._quiet():
-            summary = self._summaries.of_arguments(args, kwargs, facts.written)
+        pause = windows.pause
+        if pause is not None:
+            pause()
+        summary = self._summaries.of_arguments(args, kwargs, facts.written)
         if summary.imaginary:
-            windows.resume()
+            self._resume()
             return None
-        windows.look(0, "op", across=False)
-        fields: dict[str, Any] = {"name": facts.name, "cap": window.id, "before": window.status}
-        if facts.overload != "default":
-            fields["overload"] = facts.overload
+        changed = windows.changed()
+        if changed is not None:
+            windows.tell(changed, 0, "op")
         ident = get_ident()
-        if ident == window.ident:
-            fields["stack"] = self._context.stack()
-        else:
-            self._on_worker(fields, window)
+        stack, via = self._place(window, ident)
+        text = f'{facts.told},"cap":{window.id},"before":{window.status},"stack":{stack}{via}'
         kind = facts.kind
-        if summary.device is None:
+        device = summary.device
+        if device is None:
             kind = kind if kind == "alloc" and "pin_memory" in facts.name else "host"
         else:
-            self._on_device(fields, window, summary.device)
+            text += self._on_device(window, device)
         if kind != "compute":
-            fields["kind"] = kind
+            text += f',"kind":"{kind}"'
         if summary.tensors:
-            fields["tensors"] = summary.tensors
+            text += f',"tensors":[{",".join(summary.tensors)}]'
         if summary.values:
-            fields["values"] = summary.values
-        running = Running(self._write("op", fields), window, ident, windows.operators.get(ident, 0))
-        windows.operators[ident] = running.q
-        if self._context.operator_runs is not None:
-            self._context.operator_runs(running.q, fields.get("stack", 0))
-        running.shows_results = kind in {"compute", "alloc"}
-        running.args = args if running.shows_results else ()
-        windows.resume()
+            text += f',"values":[{",".join(summary.values)}]'
+        q = self._write_text("op", text)
+        running = Running(q, window, ident, windows.operators.get(ident, 0))
+        windows.operators[ident] = q
+        tell = self._context.operator_runs
+        if tell is not None:
+            tell(q, stack)
+        if kind == "compute" or kind == "alloc":  # noqa: PLR1714 - twice as fast as a set
+            running.args = args
+        if pause is not None:
+            self._resume()
         return running
 
     def _after(self, running: Running, results: Any, error: BaseException | None) -> None:
         windows, window = self._windows, running.window
-        windows.pause()
-        if running.outer:
-            windows.operators[running.ident] = running.outer
+        if windows.pause is not None:
+            windows.pause()
+        changed = windows.changed()
+        outer = running.outer
+        if outer:
+            windows.operators[running.ident] = outer
         else:
             windows.operators.pop(running.ident, None)
-        if self._context.operator_runs is not None:
-            self._context.operator_runs(running.outer, 0)
-        fields: dict[str, Any] = {"of": running.q}
-        changed = windows.changed()
-        fields["after"] = window.status
+        tell = self._context.operator_runs
+        if tell is not None:
+            tell(outer, 0)
         if error is not None:
-            fields["exc"] = raised(error)
+            fields: dict[str, Any] = {"of": running.q, "after": window.status, "exc": raised(error)}
             if "code" in fields["exc"]:
                 fields["code"] = fields["exc"]["code"]
-        elif running.shows_results:
-            with self._quiet():
+            q = self._write("outcome", fields)
+        else:
+            text = f',"of":{running.q},"after":{window.status}'
+            if running.args is not None:
                 tensors = self._summaries.of_results(results, running.args)
-            if tensors:
-                fields["tensors"] = tensors
-        q = self._write("outcome", fields)
-        running.args = ()
-        if changed:
+                if tensors:
+                    text += f',"tensors":[{",".join(tensors)}]'
+            q = self._write_text("outcome", text)
+        if changed is not None:
             windows.tell(changed, running.q, "op")
         elif error is not None:
             windows.failed(window, q)
         if window.status == STATUS_ACTIVE:
             window.last = running.q
-        windows.resume()
+        self._resume()
 
     # ── the parts ───────────────────────────────────────────────────────────────────────────────
-    def _on_worker(self, fields: dict[str, Any], window: Window) -> None:
-        """A backward worker has no Python stack: the line is the capturing thread's, which waits in `backward`."""
-        own = self._context.stack()
-        stacks = self._context.stacks
-        fields["stack"] = own or (stacks.of_thread(window.ident) if stacks is not None else 0)
-        if not own:
-            fields["via"] = window.tid
+    def _resume(self) -> None:
+        resume = self._windows.resume
+        if resume is not None:
+            resume()
 
-    def _on_device(self, fields: dict[str, Any], window: Window, device: int) -> None:
+    def _place(self, window: Window, ident: int) -> tuple[int, str]:
+        """Id of the stack of the operator's line, and `via` as text where that is another thread's.
+
+        A backward worker has no Python stack: the line is the capturing thread's, which waits in `backward`.
+        """
+        stacks = self._context.stacks
+        if stacks is None:
+            return 0, ""
+        try:
+            own = int(stacks.of(_getframe(_DEPTH)))
+        except ValueError:  # the interpreter's first frame is ours
+            own = 0
+        if own or ident == window.ident:
+            return own, ""
+        return int(stacks.of_thread(window.ident)), f',"via":{window.tid}'
+
+    def _on_device(self, window: Window, device: int) -> str:
+        """Device, stream and its status, as text."""
         if device < 0:
             device = self._current.device()
         handle = self._current.stream(device)
-        fields["device"] = device
-        fields["stream"] = self._streams.id(handle, device)
-        fields["on"] = window.status if handle == window.handle else self._context.driver.status(handle)
+        if handle == window.handle:
+            return f',"device":{device},"stream":{window.stream},"on":{window.status}'
+        on = self._context.driver.status(handle)
+        stream = self._streams.id(handle, device)
+        return f',"device":{device},"stream":{stream},"on":{"null" if on is None else on}'
 
-    def _pinned(self, told: dict[str, Any], address: int) -> bool | None:
+    def _pinned(self, address: int) -> bool | None:
         ask = getattr(self._context.driver, "pinned", None)
         return ask(address) if ask is not None else None

@@ -16,6 +16,7 @@ from cudagraph_doctor.probe.current import Current
 from cudagraph_doctor.probe.graph_identity import GraphIdentity, of_graph
 from cudagraph_doctor.probe.objects import streams_of
 from cudagraph_doctor.probe.patch import patch
+from cudagraph_doctor.probe.tracebacks import hide
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +70,11 @@ class Replays:
             except AttributeError:
                 words = None
             if words is None or windows.open:
-                return told(graph)
+                try:
+                    return told(graph)
+                except BaseException as error:
+                    hide(error)
+                    raise
             words[BEGUN] += 1
             words[LAST] = clock()
             words[TID] = thread()
@@ -79,6 +84,7 @@ class Replays:
                 result = original(graph)
             except BaseException as error:
                 self._failed(known, error)
+                hide(error)
                 raise
             words[DONE] += 1
             return result

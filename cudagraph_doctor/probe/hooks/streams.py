@@ -17,6 +17,7 @@ from cudagraph_doctor.probe.cuda_codes import raised
 from cudagraph_doctor.probe.current import Current
 from cudagraph_doctor.probe.objects import EventIdentity, events_of, streams_of
 from cudagraph_doctor.probe.patch import patch
+from cudagraph_doctor.probe.tracebacks import hide
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,21 +132,33 @@ class StreamCalls:
             told = self._told(original, api, about)
 
             def call(*args: Any, **kwargs: Any) -> Any:
-                if windows.open and inside:
-                    return told(*args, **kwargs)
-                return original(*args, **kwargs)
+                try:
+                    if windows.open and inside:
+                        return told(*args, **kwargs)
+                    return original(*args, **kwargs)
+                except BaseException as error:
+                    hide(error)
+                    raise
 
             def record(*args: Any, **kwargs: Any) -> Any:
-                if windows.open and inside:
-                    return told(*args, **kwargs)
-                result = original(*args, **kwargs)
+                try:
+                    if windows.open and inside:
+                        return told(*args, **kwargs)
+                    result = original(*args, **kwargs)
+                except BaseException as error:
+                    hide(error)
+                    raise
                 note(about, args, kwargs, result)
                 return result
 
             def use(*args: Any, **kwargs: Any) -> Any:
-                if (windows.open and inside) or _captured(args):
-                    return told(*args, **kwargs)
-                return original(*args, **kwargs)
+                try:
+                    if (windows.open and inside) or _captured(args):
+                        return told(*args, **kwargs)
+                    return original(*args, **kwargs)
+                except BaseException as error:
+                    hide(error)
+                    raise
 
             return record if records else use if uses else call
 
@@ -226,6 +239,13 @@ class StreamCalls:
             ended["code"] = ended["exc"].get("code")
         if window is not None:
             ended["after"] = window.status
+        event = what.event if what.event is not None else result
+        known = None
+        if fields["api"] == "cuEventRecord" and error is None and event is not None:
+            known = _identity(event)
+            handle = getattr(event, "cuda_event", 0) or 0
+            fields["event"] = known.tell(context, handle)  # `stream.record_event()` has made it only now
+            self._events.is_handle_of(handle, known)
         q = complete(context, q, fields, ended)
         if changed:
             windows.tell(changed, q, "call")
@@ -233,12 +253,8 @@ class StreamCalls:
             windows.returned(q, window, fields.get("before"), window.status)
             if error is not None and not changed:
                 windows.failed(window, q)
-        event = what.event if what.event is not None else result
-        if fields["api"] == "cuEventRecord" and error is None and event is not None:
-            known = _identity(event)
+        if known is not None:
             known.recorded(fields.get("stream", 0), fields.get("cap", 0) if fields.get("on") else 0)
-            known.tell(context)
-            self._events.is_handle_of(getattr(event, "cuda_event", 0) or 0, known)
 
     def _note(self, about: Callable[..., About], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         """An event was recorded outside windows, or on the simulated device. Half a microsecond, so not guarded."""

@@ -37,7 +37,7 @@ static void write_details(struct json *json, const struct seen *seen, int64_t co
         json_number(json, "ctx", context);
     if (device >= 0)
         json_number(json, "device", device);
-    if (call->roles & LAUNCHES) {
+    if (call->roles & LAUNCHES && seen->params != NULL) {
         if (seen->data->symbol != NULL)
             json_text(json, "kernel", seen->data->symbol, 600);
         json_three(json, "grid", arguments->grid);
@@ -46,7 +46,7 @@ static void write_details(struct json *json, const struct seen *seen, int64_t co
     }
     if (arguments->size != 0)
         json_unsigned(json, "size", arguments->size);
-    uint64_t made = seen->code == CODE_SUCCESS ? arguments_made(call, seen->data->params) : 0;
+    uint64_t made = seen->code == CODE_SUCCESS ? arguments_made(call, seen->params) : 0;
     if (made != 0 || arguments->pointer != 0)
         json_pointer(json, "ptr", made != 0 ? made : arguments->pointer);
     if (arguments->source != 0) {
@@ -81,7 +81,7 @@ static void find_origin(struct origin *origin, struct thread *thread, bool routi
     origin->stack = routine && thread->operator_q != 0 ? thread->operator_stack : 0;
     if (origin->stack == 0)
         origin->stack = stack_id(thread, &origin->no_stack);
-    if (!routine || (config.deep & 1))
+    if (!routine || config.deep)
         origin->count = backtrace_returns(origin->returns);
 }
 
@@ -186,16 +186,13 @@ static void write_statuses(struct json *json, const struct seen *seen, const str
         json_unsigned(json, "driver_id", state->driver_id);
 }
 
-static void write_end(struct json *json, const struct thread *thread, const struct seen *seen,
-                      const struct exit_state *state)
+static void write_end(struct json *json, const struct seen *seen, const struct exit_state *state)
 {
     bool captured = seen->code == CODE_SUCCESS && state->status == STATUS_ACTIVE;
     if (captured && seen->call->roles & WORKS && state->node != NULL)
         json_pointer(json, "node_handle", (uint64_t)(uintptr_t)state->node);
     if (seen->pending != NULL)
         json_unsigned(json, "took", record_time() - seen->pending->begun);
-    if (thread->log != 0 && seen->code != CODE_SUCCESS)
-        json_unsigned(json, "log", thread->log);
 }
 
 static void write_outcome(struct thread *thread, const struct seen *seen, const struct exit_state *state)
@@ -206,10 +203,10 @@ static void write_outcome(struct thread *thread, const struct seen *seen, const 
     json_number(&json, "code", seen->code);
     if (state->index >= 0 && state->after[state->index] >= 0)
         json_number(&json, "after", state->after[state->index]);
-    uint64_t made = seen->code == CODE_SUCCESS ? arguments_made(seen->call, seen->data->params) : 0;
+    uint64_t made = seen->code == CODE_SUCCESS ? arguments_made(seen->call, seen->params) : 0;
     if (made != 0)
         json_pointer(&json, "ptr", made);
-    write_end(&json, thread, seen, state);
+    write_end(&json, seen, state);
     record_end(&json);
 }
 
@@ -228,7 +225,7 @@ static uint64_t write_complete(struct thread *thread, const struct seen *seen, c
     write_statuses(&json, seen, state);
     write_details(&json, seen, context, device);
     write_origin(&json, &origin);
-    write_end(&json, thread, seen, state);
+    write_end(&json, seen, state);
     record_end(&json);
     return q;
 }
@@ -242,6 +239,8 @@ void call_write(struct thread *thread, const struct seen *seen)
         write_outcome(thread, seen, &state);
     else
         q = write_complete(thread, seen, &state);
+    thread->refused = seen->code != CODE_SUCCESS ? q : 0;
+    thread->refused_code = seen->code;
     for (int i = 0; i < CAPTURES; i++) {
         bool was_active = !known_before(seen, &state, i) || seen->pending->before[i] == STATUS_ACTIVE;
         if (state.life[i] != 0 && state.after[i] == STATUS_INVALIDATED && was_active)

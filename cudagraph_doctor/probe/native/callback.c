@@ -38,7 +38,7 @@ static void enter(struct thread *thread, const struct call *call, const struct c
     struct arguments arguments;
     struct pending *pending = push(thread, data);
     if (thread->depth == 1) {
-        thread->log = 0;
+        thread->refused = 0;
         thread->reason_length = 0;
     }
     if (!window_open() && !(call->roles & (OPENS | INTENDS)))
@@ -63,16 +63,15 @@ static void enter(struct thread *thread, const struct call *call, const struct c
 static void leave(struct thread *thread, const struct call *call, const struct cupti_call *data)
 {
     struct seen seen = {.call = call, .data = data, .pending = pop(thread, data)};
+    int opens = seen.pending != NULL ? seen.pending->opens : -1;
     seen.code = data->result != NULL ? *(int *)data->result : CODE_SUCCESS;
-    if (call->roles & OPENS && seen.pending != NULL && seen.pending->opens >= 0)
-        window_began(thread, seen.pending->opens, seen.code);
-    bool intended = seen.pending != NULL && seen.pending->intention != 0;
-    if (!(call->roles & QUIET) || window_open() || seen.code != CODE_SUCCESS || intended) {
-        arguments_read(call, data->params, &seen.arguments);
-        call_write(thread, &seen);
-    }
-    if (call->roles & ENDS && seen.pending != NULL && seen.pending->opens >= 0)
-        window_ended(thread, seen.pending->opens, seen.code);
+    if (call->roles & OPENS && opens >= 0)
+        window_began(thread, opens, seen.code);
+    seen.params = seen.pending != NULL ? data->params : NULL;
+    arguments_read(call, seen.params, &seen.arguments);
+    call_write(thread, &seen);
+    if (call->roles & ENDS && opens >= 0)
+        window_ended(thread, opens, seen.code);
 }
 
 void on_driver_call(void *user, int domain, uint32_t callback_id, const struct cupti_call *data)

@@ -19,7 +19,6 @@ enum call_role {
     LAUNCHES = 4, /* a kernel: name and launch configuration */
     WORKS = 8,    /* makes a node when its stream is capturing */
     INTENDS = 16, /* may never return: an intention is written at entry */
-    QUIET = 32,   /* outside of captures only failures are recorded: replay must stay free */
     STACKED = 64, /* the Python line matters outside of captures too */
     MODES = 128,  /* exchanges the thread's capture mode */
     KILLS_STREAM = 256

@@ -18,8 +18,8 @@ static const struct rule rules[] = {
     {"cuStreamBeginRecapture", ALWAYS, OPENS | STACKED},
     {"cuStreamEndCapture", ALWAYS, ENDS | INTENDS | STACKED},
     {"cuGraphInstantiate", ALWAYS, INTENDS | STACKED},
-    {"cuGraphLaunch", ALWAYS, QUIET | WORKS},
-    {"cuGraphUpload", ALWAYS, QUIET},
+    {"cuGraphLaunch", WINDOW, WORKS}, /* replays outside of captures are counted by the hook of torch's graph class */
+    {"cuGraphUpload", WINDOW, 0},
     {"cuGraphExecUpdate", ALWAYS, STACKED},
     {"cuGraphExecDestroy", ALWAYS, STACKED},
     {"cuGraphDestroy", ALWAYS, STACKED},

@@ -33,21 +33,22 @@ static bool is_noise(const char *api, size_t length, int code)
            (code == 1 && length >= 16 && memcmp(api, "cuGetProcAddress", 16) == 0);
 }
 
-static uint64_t write_entry(struct thread *thread, const char *message, size_t length, const char *api,
-                            size_t api_length, int code, int level)
+static void write_entry(struct thread *thread, const char *message, size_t length, const char *api, size_t api_length,
+                        int code, int level)
 {
     struct json json;
-    uint64_t q = record_begin(&json, thread->line, LINE_SIZE, "log", thread->tid);
+    record_begin(&json, thread->line, LINE_SIZE, "log", thread->tid);
     json_text(&json, "message", message, length < REASON_SIZE ? length : REASON_SIZE);
     if (api != NULL) {
         json_text(&json, "api", api, api_length);
         json_number(&json, "code", code);
     }
     json_number(&json, "thread", thread->tid);
+    if (thread->refused != 0 && code == thread->refused_code)
+        json_unsigned(&json, "after", thread->refused);
     if (level != 0)
         json_text(&json, "level", "warning", 8);
     record_end(&json);
-    return q;
 }
 
 static void take_entry(struct thread *thread, int level, const char *message, size_t length)
@@ -65,7 +66,7 @@ static void take_entry(struct thread *thread, int level, const char *message, si
     if (!is_noise(api, api_length, code)) {
         if (thread->reason_length != 0)
             write_entry(thread, thread->reason, thread->reason_length, api, api_length, code, level);
-        thread->log = write_entry(thread, message, length, api, api_length, code, level);
+        write_entry(thread, message, length, api, api_length, code, level);
     }
     thread->reason_length = 0;
 }

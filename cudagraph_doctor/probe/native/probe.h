@@ -67,7 +67,8 @@ struct thread {
     int depth;
     uint64_t operator_q; /* torch operator that runs on this thread, as Python's hook told; 0: none */
     int64_t operator_stack;
-    uint64_t log; /* q of the last entry of the driver's log in the call under way */
+    uint64_t refused; /* q of the last call, if it was refused: the driver writes its log after the exit callback */
+    int refused_code;
     size_t reason_length;
     struct pending pending[NESTED];
     char reason[REASON_SIZE];

@@ -31,25 +31,7 @@ static void enable(enum call_set set, bool on)
             cupti.enable_callback(on, subscriber, CUPTI_DOMAIN_DRIVER_API, id);
 }
 
-static void follow(bool opening);
-
 void subscribe_window(bool opening)
-{
-    if (!(config.deep & 2)) /* TRIAL */
-        follow(opening);
-}
-
-CGD_API void cgd_trial_window(int on) /* TRIAL */
-{
-    while (atomic_flag_test_and_set(&enabling))
-        sched_yield();
-    if (atomic_load(&applied) != (on != 0))
-        enable(WINDOW, on != 0);
-    atomic_store(&applied, on != 0);
-    atomic_flag_clear(&enabling);
-}
-
-static void follow(bool opening)
 {
     enum { PATIENCE = 1000000000 }; /* nanoseconds */
     uint64_t start = 0;
@@ -83,7 +65,8 @@ static void follow(bool opening)
 enum { TEST_CALLS = 2 };
 
 static struct {
-    const char *name;
+    const char *_Atomic name; /* set while the test runs */
+    struct thread *_Atomic thread;
     int *argument;
     uint32_t correlation, last;
     int entered, left, wrong;
@@ -109,7 +92,7 @@ static void on_test_call(const struct cupti_call *call)
 
 static void dispatch(void *user, int domain, uint32_t callback_id, const struct cupti_call *call)
 {
-    if (test.name != NULL)
+    if (test.name != NULL && test.thread == thread_mine())
         on_test_call(call);
     else
         on_driver_call(user, domain, callback_id, call);
@@ -126,6 +109,7 @@ static bool declarations_hold(void)
         test.argument = &version;
         test.entered = test.left = test.wrong = 0;
         test.last = 0;
+        test.thread = thread_mine();
         test.name = name;
         cupti.enable_callback(1, subscriber, CUPTI_DOMAIN_DRIVER_API, id);
         for (int i = 0; i < TEST_CALLS; i++)

@@ -25,7 +25,7 @@ static bool claim(struct thread *thread, int expected, int tid)
     thread->busy = false;
     thread->depth = 0;
     thread->operator_q = 0;
-    thread->log = 0;
+    thread->refused = 0;
     thread->reason_length = 0;
     mine = thread;
     return true;

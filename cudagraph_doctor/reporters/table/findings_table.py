@@ -26,7 +26,7 @@ CAUSE_ROWS = 2
 
 def findings_table(findings: Sequence[Finding], glyphs: Glyphs, console: Console, width: int) -> Table:
     """One row a finding. A long path keeps its end, which tells more than its beginning."""
-    places = [_place(finding.location, glyphs) for finding in findings]
+    places = [short_place(finding.location, glyphs) for finding in findings]
     taken = sum(len(title) + 2 for title in ("CGD000", "warning", "Confidence")) + max(map(cell_len, places)) + 2
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim", expand=False)
     table.add_column("Rule", no_wrap=True)
@@ -57,7 +57,8 @@ def _cause(message: str, glyphs: Glyphs, console: Console, width: int) -> Text:
     return Text("\n").join(rows[:CAUSE_ROWS])
 
 
-def _place(location: Location | None, glyphs: Glyphs) -> str:
+def short_place(location: Location | None, glyphs: Glyphs) -> str:
+    """`decode.py:24`, without its beginning where it is wider than a column."""
     if location is None:
         return "no Python line"
     text = wording.place(location)

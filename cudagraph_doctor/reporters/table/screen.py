@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from cudagraph_doctor.reporters.table import wording
+from cudagraph_doctor.reporters.table import timeline, wording
 from cudagraph_doctor.reporters.table.findings_table import findings_table
 from cudagraph_doctor.reporters.table.not_checked import not_checked
 from cudagraph_doctor.reporters.table.panel import finding_panel
@@ -83,6 +83,7 @@ def draw(report: Report, console: Console, glyphs: Glyphs, *, color: bool) -> No
         console.print()
         more = wording.count(len(shown) - MOST_PANELS, "more finding")
         console.print(Text(f"{more} in the table above; --format json has them in full", style="label"))
+    _draw_timelines(report, console, glyphs)
     rest = not_checked(report)
     if rest is not None:
         console.print()
@@ -91,6 +92,18 @@ def draw(report: Report, console: Console, glyphs: Glyphs, *, color: bool) -> No
     if shown:
         console.print()
         console.print(Text(f"More about a rule: cudagraph-doctor explain {shown[0].rule.id}", style="dim"))
+
+
+def _draw_timelines(report: Report, console: Console, glyphs: Glyphs) -> None:
+    """The timelines, where they were asked for."""
+    for one in report.timelines[: timeline.MOST_CAPTURES]:
+        console.print()
+        console.print(timeline.heading(one, name_process=len(report.processes) > 1))
+        console.print(Padding(timeline.timeline_table(one, glyphs), (0, 0, 0, 2)))
+    if len(report.timelines) > timeline.MOST_CAPTURES:
+        more = wording.count(len(report.timelines) - timeline.MOST_CAPTURES, "more capture")
+        console.print()
+        console.print(Text(f"{more}; --format json has their timelines", style="label"))
 
 
 def _is_terminal(stream: TextIO) -> bool:

@@ -62,7 +62,7 @@ def calls(sim: Simulation) -> dict[str, Callable[..., Answer]]:
         found, new = exec_of(executable), graph_of(graph)
         if found is None or new is None:
             return cuda.INVALID_VALUE, None
-        facts: dict[str, object] = {"exec": found.handle}
+        facts: dict[str, Any] = {"exec": found.handle}
         code = driver.call("cuGraphExecUpdate_v2", "cudaGraphExecUpdate(another)", **facts)
         if code == cuda.SUCCESS and found.graph.shape() != new.shape():
             code = cuda.GRAPH_EXEC_UPDATE_FAILURE

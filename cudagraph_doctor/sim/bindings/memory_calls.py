@@ -80,7 +80,9 @@ def calls(sim: Simulation) -> dict[str, Callable[..., tuple[Any, ...]]]:
         driver.add_node(target, node)
         return (cuda.SUCCESS,)
 
-    def queue(api: str, kind: NodeKind, run: Callable[[dict[str, Any]], None], stream: Any, params: dict[str, Any]) -> int:
+    def queue(
+        api: str, kind: NodeKind, run: Callable[[dict[str, Any]], None], stream: Any, params: dict[str, Any]
+    ) -> int:
         """Put a copy or memset on a stream: run it now, or record a node that reads its parameters when it runs."""
         target = stream_of(sim, stream)
         if target is None:

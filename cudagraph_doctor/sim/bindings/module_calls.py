@@ -95,7 +95,7 @@ def calls(sim: Simulation) -> dict[str, Callable[..., Answer]]:
         if found is None or target is None:
             return (cuda.INVALID_HANDLE,)
         grid, block = (number(gx), number(gy), number(gz)), (number(bx), number(by), number(bz))
-        facts: dict[str, object] = {"kernel": found.name, "grid": grid, "block": block, "smem": number(shared)}
+        facts: dict[str, Any] = {"kernel": found.name, "grid": grid, "block": block, "smem": number(shared)}
         if found.context != sim.contexts.current():
             captures = [] if target.capture is None else [target.capture]
             driver.refuse(api, cuda.INVALID_HANDLE, captures, target, keeps=True, **facts)

@@ -40,9 +40,7 @@ def calls(sim: Simulation) -> dict[str, Callable[..., Answer]]:
         return with_stream(lambda found: (driver.stream_synchronize(found),), stream)
 
     def query(stream: Any) -> Answer:
-        return with_stream(
-            lambda found: (driver.stream_synchronize(found, api="cuStreamQuery", query=True),), stream
-        )
+        return with_stream(lambda found: (driver.stream_synchronize(found, api="cuStreamQuery", query=True),), stream)
 
     def wait_event(stream: Any, event: Any, _flags: Any = 0) -> Answer:
         known = events.get(number(event))

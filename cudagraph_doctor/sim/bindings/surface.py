@@ -44,7 +44,7 @@ class BindingsSurface:
         """Put the simulated functions into one of the two modules."""
         runtime = module.__name__.endswith("runtime")
         prefix = "cuda" if runtime else "cu"
-        codes: Any = module.cudaError_t if runtime else module.CUresult  # type: ignore[attr-defined]
+        codes: Any = module.cudaError_t if runtime else module.CUresult
         for name in dir(module):
             value = getattr(module, name)
             mine = name.startswith(prefix) and name[len(prefix) : len(prefix) + 1].isupper()

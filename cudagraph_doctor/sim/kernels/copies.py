@@ -48,14 +48,18 @@ def kernels(launcher: Launcher) -> dict[str, Kernel]:
         if stream.capture is not None and not on_host.is_pinned():
             sim.refuse_in_python(RuntimeError(UNPINNED_COPY))
         api = _H2D if to_device else _D2H
-        facts: dict[str, Any] = {"size": on_device.nbytes, "ptr": hex(on_device.data_ptr()), "pinned": on_host.is_pinned()}
+        facts: dict[str, Any] = {
+            "size": on_device.nbytes,
+            "ptr": hex(on_device.data_ptr()),
+            "pinned": on_host.is_pinned(),
+        }
         device_view = launcher.host.view(plan, on_device.get_device(), on_device)
         held = sim.pinned.view(on_host)
         views = (device_view, held) if to_device else (held, device_view)
         blocks = sim.blocks_of((on_device,))
         reads, writes = ((), blocks) if to_device else (blocks, ())
         if stream.capture is not None:
-            # The node holds the address of the host memory, not the tensor: whoever frees it lets a replay read garbage.
+            # The node holds the host memory's address, not the tensor: who frees it lets a replay read garbage.
             execute = functools.partial(_copy, *views)
             source = held if to_device and on_host.is_pinned() else None
             sim.record_node(

@@ -36,7 +36,7 @@ def kernels(launcher: Launcher) -> dict[str, Kernel]:
     def empty(
         size: Any,
         dtype: torch.dtype | None = None,
-        layout: Any = None,  # noqa: ARG001 - the dispatcher passes it
+        layout: Any = None,
         device: torch.device | None = None,
         pin_memory: bool | None = None,
         memory_format: torch.memory_format | None = None,
@@ -54,9 +54,9 @@ def kernels(launcher: Launcher) -> dict[str, Kernel]:
         size: Any,
         stride: Any,
         dtype: torch.dtype | None = None,
-        layout: Any = None,  # noqa: ARG001 - the dispatcher passes it
+        layout: Any = None,
         device: torch.device | None = None,
-        pin_memory: bool | None = None,  # noqa: ARG001 - the dispatcher passes it
+        pin_memory: bool | None = None,
     ) -> torch.Tensor:
         return allocate(tuple(size), tuple(stride), dtype, device)
 
@@ -78,7 +78,7 @@ def kernels(launcher: Launcher) -> dict[str, Kernel]:
         sim.rebind(tensor, sim.new_tensor((0,), (1,), tensor.dtype, index, sim.stream_on(index)))
         return tensor
 
-    def resize(tensor: torch.Tensor, size: Any, memory_format: Any = None) -> torch.Tensor:  # noqa: ARG001
+    def resize(tensor: torch.Tensor, size: Any, memory_format: Any = None) -> torch.Tensor:
         stride = contiguous_strides(size)
         count = 0 if 0 in size else 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
         needed = (tensor.storage_offset() + count) * tensor.itemsize

@@ -1,7 +1,8 @@
-"""Host memory and host waits in operators: which CPU operands a CUDA operator takes, copies or refuses, and which
-operators make the host wait because the shape of their result is data.
+"""Host memory and host waits in operators.
 
-From the CUDA kernels of PyTorch 2.11 to 2.14; the breaks of the conformance scripts were confirmed on an H200.
+Which CPU operands a CUDA operator takes, copies or refuses, and which operators make the host wait because the shape
+of their result is data. From the CUDA kernels of PyTorch 2.11 to 2.14; the breaks of the conformance scripts were
+confirmed on an H200.
 """
 
 from __future__ import annotations

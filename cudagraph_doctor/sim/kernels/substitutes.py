@@ -6,17 +6,17 @@ They are compared with PyTorch's CPU results by the operator sweep (`tests/sim/o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
 aten = torch.ops.aten
-Tensor = torch.Tensor
+Tensor: TypeAlias = torch.Tensor
 Substitute = Callable[..., object]
 
 
 def _softmax(name: str) -> dict[str, Substitute]:
-    """softmax with half_to_float, which only CUDA has."""
+    """Softmax with half_to_float, which only CUDA has."""
     functional, out_variant = getattr(aten, name).default, getattr(aten, name).out
 
     def plain(x: Tensor, dim: int, half_to_float: bool) -> Any:
@@ -99,9 +99,7 @@ def _depthwise(
     return result if out is None else out.copy_(result)
 
 
-def _rms_norm_backward(
-    grad: Tensor, x: Tensor, shape: Any, rstd: Tensor, weight: Any, mask: Any
-) -> tuple[Any, Any]:
+def _rms_norm_backward(grad: Tensor, x: Tensor, shape: Any, rstd: Tensor, weight: Any, mask: Any) -> tuple[Any, Any]:
     dims = list(range(-len(shape), 0))
     normed = x * rstd
     grad_x = grad_weight = None
@@ -127,7 +125,7 @@ def _matmul_into(name: str) -> Substitute:
     return compute
 
 
-def _histc(x: Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:  # noqa: A002 - the operator's own names
+def _histc(x: Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
     if x.is_floating_point():
         result: Tensor = aten.histc.default(x, bins, min, max)
         return result

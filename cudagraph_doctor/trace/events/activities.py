@@ -94,8 +94,6 @@ class Call(Record, tag="call", frozen=True, kw_only=True):
     """As `handle`, of the node."""
     returns: tuple[Pointer, ...] = ()
     """Native return addresses outside of CUDA's own libraries, innermost first; `library` records say whose."""
-    log: int = 0
-    """`q` of the entry of the driver's log that belongs to it."""
     mode: str = ""
     """Capture mode of the calling thread, where it exchanged it."""
     exc: Raised | None = None
@@ -118,8 +116,6 @@ class Outcome(Record, tag="outcome", frozen=True, kw_only=True):
     """Handle or address that a call made."""
     took: int | None = None
     """Nanoseconds that a call took."""
-    log: int = 0
-    """`q` of the entry of the driver's log that belongs to a call."""
 
 
 class Launch(Record, tag="launch", frozen=True, kw_only=True):

@@ -100,3 +100,67 @@ def test_loads_outside_the_capture_are_quiet(script, when):
     if when == "after":
         s.trace.call("cuModuleUnload", layer="bindings", line=4)
     assert diagnose_trace(s.trace, checkers=BOTH).findings == ()
+
+
+def lazily(s, *, took=(3_000_000,), before=1, where="y = conv(x)", inside=True):
+    with s.trace.capture(line=1) as capture:
+        for nanoseconds in took:
+            op = capture.op("aten::add", stack=s.at(where)) if inside else 0
+            capture.call("cuLibraryLoadData", line=s.line(where), code=0, op=op, took=nanoseconds, before=before)
+        capture.end(nodes=1)
+    return s
+
+
+def test_kernels_that_are_loaded_lazily_are_one_note(script):
+    finding = only(lazily(script(TEXT), took=(3_000_000, 40_000_000, 30_000_000)), "CGD301", level="note", count=3)
+    assert "one of 3 modules that were first used here" in finding.message
+    assert "73.0 ms" in finding.message
+    assert "CUDA_MODULE_LOADING=EAGER" in finding.remedy
+
+
+def test_load_that_takes_long_is_a_warning(script):
+    only(lazily(script(TEXT), took=(60_000_000,)), "CGD301", level="warning")
+
+
+def test_load_before_the_driver_began_to_capture_is_quiet(script):
+    """`capture_begin` of torch loads kernels of its own before the stream captures."""
+    s = script(TEXT)
+    with s.trace.capture(line=1) as capture:
+        capture.op("aten::add", line=5)
+        capture.end(nodes=1)
+    at = next(n for n, record in enumerate(s.trace.records) if isinstance(record, events.Outcome))
+    begin = s.trace.records[at - 1]
+    load = events.Call(q=begin.q, t=begin.t, tid=begin.tid, api="cuLibraryLoadData", code=0, stack=begin.stack)
+    s.trace.records.insert(at, load)
+    assert isinstance(begin, events.Capture)
+    assert diagnose_trace(s.trace, checkers=BOTH).findings == ()
+
+
+def test_one_load_seen_by_two_layers_is_one(script):
+    s = script(TEXT)
+    with s.trace.capture(line=1) as capture:
+        for layer in ("driver", "bindings"):
+            capture.call("cuModuleLoadData", layer=layer, code=0, stack=s.at("driver.cuModuleLoadData(PTX)"))
+        capture.op("aten::add", line=5)
+        capture.end(nodes=1)
+    only(s, "CGD301", line=3, level="note", count=1)
+
+
+def test_kernel_compiled_in_a_good_capture(script):
+    s = script(TEXT)
+    below = [("site:triton/compiler/compiler.py", 400, "CompiledKernel._init_handles")]
+    with s.trace.capture(line=1) as capture:
+        stack = s.at("silu_kernel[grid](x, out, n)", below=below)
+        capture.call("cuModuleLoadData", code=0, stack=stack)
+        capture.end(nodes=1)
+    finding = only(s, "CGD303", line=2, level="note")
+    assert "`silu_kernel[grid](x, out, n)` is compiled and loaded at its first call" in finding.message
+
+
+def test_importing_a_compiler_is_not_compiling(script):
+    s = script(TEXT)
+    below = [("site:torch/_dynamo/convert_frame.py", 28, "<module>")]
+    with s.trace.capture(line=1) as capture:
+        capture.call("cuModuleLoadData", code=0, stack=s.at("driver.cuModuleLoadData(PTX)", below=below))
+        capture.end(nodes=1)
+    only(s, "CGD301", line=3, level="note")

@@ -22,4 +22,11 @@ x.mul_(0.5)
 g.replay()
 torch.cuda.synchronize()
 print("digest", y.sum().item())
-print("frames", dict(counters["frames"]), "breaks", dict(counters["graph_break"]), "graphs", counters["stats"]["unique_graphs"])
+print(
+    "frames",
+    dict(counters["frames"]),
+    "breaks",
+    dict(counters["graph_break"]),
+    "graphs",
+    counters["stats"]["unique_graphs"],
+)

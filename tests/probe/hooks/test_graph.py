@@ -5,7 +5,7 @@ import inspect
 import pytest
 from fake_torch import RefusedError, make
 
-from cudagraph_doctor.probe.hooks import graph, graph_block, replay
+from cudagraph_doctor.probe.hooks import device, graph, graph_block, replay
 
 
 @pytest.fixture
@@ -133,3 +133,36 @@ def test_wrappers_look_like_what_they_wrap(recorder, torch):
         "(self, pool=None, capture_error_mode='global')"
     )
     assert torch.cuda.CUDAGraph.replay.__qualname__.endswith("CUDAGraph.replay")
+
+
+def fail_after_growth(torch, grows):
+    held = [100 << 20]
+    torch._C._cuda_memoryStats = lambda device: {"reserved_bytes": {"all": {"current": held[0]}}}
+    torch.state.stream = 0x10
+    graph = torch.cuda.CUDAGraph()
+    graph.capture_begin()
+    held[0] += grows
+    torch.fails["end"] = 901
+    with pytest.raises(RefusedError):
+        graph.capture_end()
+
+
+@pytest.mark.parametrize(
+    ("grows", "told"), [(3 << 19, "1.5 MiB reserved since the capture began are still held"), (0, "none")]
+)
+def test_memory_that_a_failed_capture_keeps_is_told(recorder, torch, grows, told):
+    fail_after_growth(torch, grows)
+    (state,) = recorder.records("state")
+    assert state.pool == told
+
+
+def test_the_device_is_told_once_before_the_first_capture(recorder, torch):
+    asked = []
+    recorder.driver.device_facts = lambda ordinal: asked.append(ordinal) or {"device": "A GPU", "driver": "1.2"}
+    device.install(None, recorder.context)
+    for _ in range(2):
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            pass
+    assert asked == [0]
+    told = [one for one in recorder.records("capability") if one.name == "device"]
+    assert [one.versions for one in told] == [{"device": "A GPU", "driver": "1.2"}]

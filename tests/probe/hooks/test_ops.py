@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -166,24 +167,56 @@ def test_kinds(operator, kind):
 
 
 def test_written_arguments_are_marked():
-    summaries = Summaries(torch, lambda told, address: False)
+    summaries = Summaries(torch, lambda address: False)
     a, b = torch.ones(4), torch.ones(8)[2:6]
     summary = summaries.of_arguments((a, b), {}, facts_of(torch.ops.aten.copy_.default, torch).written)
-    assert [tensor.get("written", False) for tensor in summary.tensors] == [True, False]
-    assert summary.tensors[1]["offset"] == 8
-    assert summary.tensors[1]["size"] == 32
+    tensors = [json.loads(text) for text in summary.tensors]
+    assert [tensor.get("written", False) for tensor in tensors] == [True, False]
+    assert (tensors[1]["offset"], tensors[1]["size"], tensors[1]["shape"]) == (8, 32, [4])
 
 
 def test_values_are_told_and_tensors_never_formatted():
-    summaries = Summaries(torch, lambda told, address: False)
+    summaries = Summaries(torch, lambda address: False)
     summary = summaries.of_arguments((torch.ones(2), [1, 2], 3.5), {"dtype": torch.float16}, frozenset())
-    assert summary.values == [("1", "[1, 2]"), ("2", "3.5"), ("dtype", "float16")]
+    assert [json.loads(text) for text in summary.values] == [["1", "[1, 2]"], ["2", "3.5"], ["dtype", "float16"]]
+
+
+def test_text_of_any_kind_stays_json():
+    value = 'a "b"\n\\ \udcff ☃'
+    (text,) = Summaries(torch, lambda address: False).of_arguments((value,), {}, frozenset()).values
+    assert json.loads(text) == ["0", value]
+
+
+def test_page_locked_memory_beside_a_device_tensor_is_marked():
+    summaries = Summaries(torch, lambda address: True)
+    summaries._devices[torch.device("meta")] = ("cuda:0", 0, False)
+    summary = summaries.of_arguments((torch.empty(4, device="meta"), torch.ones(4)), {}, frozenset())
+    assert summary.device == 0
+    assert [json.loads(text).get("pinned") for text in summary.tensors] == [None, True]
+
+
+def test_a_function_mode_of_the_target_does_not_see_the_recorder(watched):
+    from torch.overrides import TorchFunctionMode
+
+    seen = []
+
+    class Theirs(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    window = watched.window()
+    with Theirs():
+        torch.ones(2).add(1)
+    watched.windows.leave(window)
+    assert [func.__name__ for func in seen] == ["ones", "add"]
+    assert "aten::add" in names(watched)
 
 
 def test_copy_on_write_is_not_materialised():
     x = torch.ones(4)
     lazy = torch._lazy_clone(x)
-    Summaries(torch, lambda told, address: False).of_arguments((lazy,), {}, frozenset())
+    Summaries(torch, lambda address: False).of_arguments((lazy,), {}, frozenset())
     assert torch._C._is_cow_tensor(lazy)
 
 

@@ -100,3 +100,11 @@ def test_an_exception_without_a_code_completes_the_call(recorder, torch):
     (call,) = recorder.records("call")
     assert call.code is None
     assert recorder.records("outcome")[0].exc.type == "AttributeError"
+
+
+def test_the_event_that_record_event_makes_is_named(recorder, torch):
+    recorder.window()
+    event = torch.cuda.Stream(0x10).record_event()
+    torch.cuda.Stream(0x20).wait_event(event)
+    record, wait = recorder.records("call")
+    assert record.event == wait.event != 0
