@@ -111,10 +111,10 @@ class Uncaught:
         threading.excepthook = thread_excepthook
 
     def settle(self) -> None:
-        """At exit: records the exception that ended the main thread, if our hook was not asked."""
+        """At exit, inside a guarded body: records the exception that ended the main thread, if our hook was not asked."""
         error = getattr(sys, "last_value", None)
         if isinstance(error, BaseException) and error is not self._told:
-            self._note(error, "uncaught", "")
+            self._record(error, "uncaught", "")  # not the guarded one: inside another body that does nothing
 
     def forget(self) -> None:
         """In a forked child: what was told, was told by the parent."""

@@ -1,24 +1,24 @@
 from cudagraph_doctor.session import shared_values
 from cudagraph_doctor.session.build import build_from
 from cudagraph_doctor.testing.trace_builder import TraceBuilder
+from cudagraph_doctor.trace.decode import decode_line
 from cudagraph_doctor.trace.events import Tensor
 
 
 def weight(number=0):
-    """A tensor whose every part is an object of its own, as the decoder makes them."""
-    at, dev, dtype = "".join(["0"]), "".join(["cuda", ":0"]), "".join(["float", "16"])
-    return Tensor(at=at, ptr=hex(0x7F0000000000 + number), size=4096 + number, dev=dev, dtype=dtype, shape=(4, number))
+    return Tensor(
+        at="0", ptr=hex(0x7F0000000000 + number), size=4096 + number, dev="cuda:0", dtype="half", shape=(4, number)
+    )
 
 
 def session_of(*numbers):
     trace = TraceBuilder()
     for number in numbers:
         with trace.capture(line=10) as capture:
-            capture.op("".join(["aten::", "mm"]), tensors=(weight(number),), results=(weight(number),))
-    records = [*trace.records]
-    before = [repr(record) for record in records]
+            capture.op("aten::mm", tensors=(weight(number),), results=(weight(number),))
+    records = [decode_line(line) for line in trace.encode().splitlines()]  # nothing shared yet
     session = build_from(records)
-    assert [repr(record) for record in records] == before
+    assert records == trace.records
     return session, [op for capture in session.captures for op in capture.ops()]
 
 

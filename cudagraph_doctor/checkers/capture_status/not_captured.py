@@ -76,6 +76,7 @@ _WHY = {
     Tie.FEEDS_GRAPH: "it writes what the graph uses",
     Tie.SHARES_INPUT: "it calculates from the same inputs as the graph",
     Tie.UNKNOWN_MEMORY: "",
+    Tie.UNTIED: "what it reads and writes is not known",
     Tie.WAITED_FOR: "the capturing thread waits for it, and the graph uses its result",
 }
 CONFIDENCE = {
@@ -83,6 +84,7 @@ CONFIDENCE = {
     Tie.FEEDS_GRAPH: Confidence.PROVEN,
     Tie.SHARES_INPUT: Confidence.LIKELY,
     Tie.UNKNOWN_MEMORY: Confidence.LIKELY,
+    Tie.UNTIED: Confidence.POSSIBLE,
     Tie.WAITED_FOR: Confidence.LIKELY,
 }
 

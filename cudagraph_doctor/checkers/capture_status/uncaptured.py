@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cudagraph_doctor._wire import STATUS_NONE
+from cudagraph_doctor.checkers.capture_status.shared_names import shares_names
 from cudagraph_doctor.checkers.invalidation.operators import is_copy
 from cudagraph_doctor.session.memory import WindowMemory, is_work, touches
 from cudagraph_doctor.session.model import Activity
@@ -29,6 +30,8 @@ class Tie(enum.Enum):
     """Another thread did it while the capturing thread waited, and captured work reads its result."""
     UNKNOWN_MEMORY = "unknown-memory"
     """What it reads and writes was not recorded."""
+    UNTIED = "untied"
+    """As before, and no name in the program ties it to captured work: it may be deliberate."""
     SHARES_INPUT = "shares-input"
     """It calculates from the same inputs as the graph."""
 
@@ -53,7 +56,10 @@ def uncaptured_work(session: Session, capture: CaptureState) -> Iterator[Uncaptu
     memory = WindowMemory(capture) if loose else None
     for activity in sorted(loose, key=lambda a: a.q):
         assert memory is not None
-        tied = _tie_replay(session, activity, memory) if activity.kind == "replay" else _tie(activity, memory)
+        if activity.kind == "replay":
+            tied = _tie_replay(session, activity, memory)
+        else:
+            tied = _tie(session, capture, activity, memory)
         if tied is not None:
             yield tied
 
@@ -71,14 +77,16 @@ def _is_loose(capture: CaptureState, activity: Activity) -> bool:
     return not any(outer.on == STATUS_NONE and is_work(outer) for outer in activity.enclosing())
 
 
-def _tie(activity: Activity, memory: WindowMemory) -> Uncaptured | None:
+def _tie(session: Session, capture: CaptureState, activity: Activity, memory: WindowMemory) -> Uncaptured | None:
     touched = touches(activity)
     if not touched:
         if activity.kind == "op":
             return None
         # A library's own stream inside a captured operator, or a launch whose parameters nobody read.
         outer = next((a for a in activity.enclosing() if a.kind == "op"), None)
-        return Uncaptured(activity, Tie.UNKNOWN_MEMORY, outer)
+        known = outer is not None or getattr(activity.record, "layer", "") != "driver"
+        tied = known or shares_names(session, capture, activity)
+        return Uncaptured(activity, Tie.UNKNOWN_MEMORY if tied else Tie.UNTIED, outer)
     tied = _tied_by(activity, touched, memory)
     if tied is not None or activity.kind != "op" or is_copy(activity.name):
         return tied

@@ -10,6 +10,7 @@ from cudagraph_doctor.checkers.code.expression import called, dotted
 if TYPE_CHECKING:
     from cudagraph_doctor.checkers.code.text import SourceText
 
+_MODULES = frozenset({"torch", "F", "nn", "tl", "triton", "np", "numpy", "cupy", "cp", "driver", "runtime", "math"})
 _FILLS = frozenset({"copy_", "fill_", "zero_", "scatter_", "index_copy_", "index_put_", "masked_fill_", "set_"})
 
 
@@ -58,6 +59,24 @@ def read_by(source: SourceText, statement: ast.stmt) -> frozenset[str]:
         and node not in written
     }
     return frozenset(found - {""})
+
+
+def operands_of(source: SourceText, statement: ast.stmt) -> frozenset[str]:
+    """The variables that a statement works with: neither modules nor the functions that it calls."""
+    aside: set[ast.AST] = set()
+    for node in source.expressions(statement):
+        if isinstance(node, ast.Call):
+            function = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+            if dotted(node.func):
+                aside |= set(ast.walk(node.func)) if _is_module(function) or function is node.func else {node.func}
+        if isinstance(node, ast.Attribute):
+            aside.add(node.value)
+    found = {dotted(node) for node in source.expressions(statement) if node not in aside and not _is_module(node)}
+    return frozenset(found - {""})
+
+
+def _is_module(node: ast.AST) -> bool:
+    return dotted(node).partition(".")[0] in _MODULES
 
 
 def assigned_by(statement: ast.stmt) -> frozenset[str]:

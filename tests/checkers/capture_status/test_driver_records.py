@@ -93,3 +93,29 @@ def test_stack_without_columns_borrows_those_of_the_operator_around_it(script, f
         s.trace.add(events.Outcome, tid=capture.tid, of=op, after=2, exc=cuda_error(900))
         capture.end(passing=cuda_error(900))
     finds(s, "CGD101", line=2, message="`x.max().item()` waits for the GPU")
+
+
+EXTENSION = """
+def wrapper(src):
+    extension.scale(src)
+def step():
+    h = x @ w
+    {call}
+    return torch.relu(h)
+with torch.cuda.graph(g):
+    y = step()
+"""
+
+
+@pytest.mark.parametrize(("call", "confidence"), [("wrapper(h)", "likely"), ("wrapper(upcoming)", "possible")])
+def test_launch_of_an_extension_whose_parameters_nobody_read(script, finds, call, confidence):
+    s = script(EXTENSION.format(call=call))
+    legacy = s.trace.stream(kind="legacy")
+    above = [("y = step()", "<module>")]
+    with s.trace.capture(line=s.line("with torch")) as capture:
+        capture.op("aten::mm", stack=s.at("x @ w", "step", above=above))
+        stack = s.at("extension.scale(src)", "wrapper", above=[(call, "step"), *above])
+        capture.call("cuLaunchKernel", stack=stack, stream=legacy, on=0, ptr="0x99", kernel="scale")
+        capture.op("aten::relu", stack=s.at("torch.relu(h)", "step", above=above))
+        capture.end(nodes=2)
+    finds(s, "CGD113", line=s.line("extension.scale"), confidence=confidence)
