@@ -7,8 +7,9 @@ replays between them, as an inference server would leave behind. Every capture n
 one model do; with `--distinct` none does, which is the worst case for memory. A quarter and a half of the records come
 first: the time a record takes must not grow.
 
-Measured on a shared virtual machine (Python 3.11), a million records of 302 MB: read and build 5.1 s, check 0.7 s,
-peak 317 MB; `--distinct` 663 MB. Decoding alone takes 2.6 s of it.
+Measured (Python 3.11, two cores that others used too, a million records of 302 MB): read and build 5.1 to 6.3 s of CPU
+time in the quieter moments and 9.5 s in the busiest, check 0.7 to 1.4 s, peak 327 MB, with `--distinct` 663 MB.
+Decoding alone is about half of reading and building.
 """
 
 from __future__ import annotations

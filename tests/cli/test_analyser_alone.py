@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cudagraph_doctor.engine.run import diagnose
+from cudagraph_doctor.engine.run import Options, diagnose
 from cudagraph_doctor.reporters.json_v1 import to_dict
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "traces"
@@ -35,11 +35,11 @@ def check_alone(*paths: str) -> list[dict]:
 
 
 def test_hand_written_traces(traces):
-    assert check_alone(*traces.values()) == [to_dict(diagnose([path])) for path in traces.values()]
+    assert check_alone(*traces.values()) == [to_dict(diagnose([path], Options(timelines=True))) for path in traces.values()]
 
 
 def test_recorded_traces():
     paths = [str(path) for path in sorted(RECORDED.glob("*"))] if RECORDED.is_dir() else []
     if not paths:
         pytest.skip("no trace has been recorded yet")
-    assert check_alone(*paths) == [to_dict(diagnose([path])) for path in paths]
+    assert check_alone(*paths) == [to_dict(diagnose([path], Options(timelines=True))) for path in paths]

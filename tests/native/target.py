@@ -99,6 +99,13 @@ def broken():
         launch(origin)  # 901
 
 
+def waits():
+    origin = stream()
+    with Capture(origin, "relaxed"):
+        cuda.cuStreamSynchronize(origin)
+    cuda.cuStreamSynchronize(origin)
+
+
 def operator():
     origin = stream()
     with Capture(origin):

@@ -66,6 +66,15 @@ def test_work_beside_the_capture_is_told_with_the_library_that_called(record):
     assert not [name for name in names if name.startswith(("libcuda", "libcupti", "_probe"))]
 
 
+def test_a_wait_in_a_window_is_an_intention_and_outside_it_is_nothing(record):
+    recording = record("waits")
+    [wait] = recording.of("call", api="cuStreamSynchronize")
+    assert "code" not in wait
+    assert wait["cap"] == 1
+    [outcome] = recording.of("outcome", of=wait["q"])
+    assert (outcome["code"], outcome["after"]) == (0, 1)
+
+
 def test_launches_of_an_operator_share_its_stack(record):
     recording = record("operator")
     inside, beside, after = recording.calls("cuLaunchKernel")

@@ -14,6 +14,7 @@ from cudagraph_doctor.findings import Consequence, Fix, Location
 from cudagraph_doctor.report import Exit, Limit
 from cudagraph_doctor.reporters import table
 from cudagraph_doctor.reporters.table.foreign import visible
+from cudagraph_doctor.reporters.table.wording import ended
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
@@ -132,3 +133,7 @@ def test_any_encoding_of_the_stream_is_enough(broken, finding, report_with, enco
     if encoding == "ascii":
         assert r"\u8f93\u51fa \xe9 \u2192" in text
         assert "+- CGD101" in text
+
+
+def test_a_hostile_signal_name_reaches_no_terminal():
+    assert ended(Exit(signal="\x1b[31mRED\x00")).isprintable()

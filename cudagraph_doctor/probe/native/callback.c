@@ -41,7 +41,7 @@ static void enter(struct thread *thread, const struct call *call, const struct c
         thread->refused = 0;
         thread->reason_length = 0;
     }
-    if (!window_open() && !(call->roles & (OPENS | INTENDS)))
+    if (!window_open() && (call->roles & INSIDE || !(call->roles & (OPENS | INTENDS))))
         return;
     arguments_read(call, data->params, &arguments);
     if (call->roles & OPENS && arguments.has_stream)
@@ -64,6 +64,9 @@ static void leave(struct thread *thread, const struct call *call, const struct c
 {
     struct seen seen = {.call = call, .data = data, .pending = pop(thread, data)};
     int opens = seen.pending != NULL ? seen.pending->opens : -1;
+    bool intended = seen.pending != NULL && seen.pending->intention != 0;
+    if (call->roles & INSIDE && !intended && !window_open())
+        return;
     seen.code = data->result != NULL ? *(int *)data->result : CODE_SUCCESS;
     if (call->roles & OPENS && opens >= 0)
         window_began(thread, opens, seen.code);

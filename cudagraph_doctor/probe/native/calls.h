@@ -19,6 +19,7 @@ enum call_role {
     LAUNCHES = 4, /* a kernel: name and launch configuration */
     WORKS = 8,    /* makes a node when its stream is capturing */
     INTENDS = 16, /* may never return: an intention is written at entry */
+    INSIDE = 32,  /* watched always, recorded only while a capture is open */
     STACKED = 64, /* the Python line matters outside of captures too */
     MODES = 128,  /* exchanges the thread's capture mode */
     KILLS_STREAM = 256

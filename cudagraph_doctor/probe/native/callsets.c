@@ -78,9 +78,10 @@ static const struct rule rules[] = {
     {"cuStreamBatchMemOp", WINDOW, WORKS},
     {"cuStreamAttachMemAsync", WINDOW, 0},
     /* waiting, asking, ordering */
-    {"cuCtxSynchronize", WINDOW, INTENDS},
-    {"cuStreamSynchronize", WINDOW, INTENDS},
-    {"cuEventSynchronize", WINDOW, INTENDS},
+    {"cuCtxSynchronize", ALWAYS,
+     INTENDS | INSIDE}, /* their exit must be seen, though the window may close meanwhile: */
+    {"cuStreamSynchronize", ALWAYS, INTENDS | INSIDE}, /* an intention without an outcome tells of a hanging call */
+    {"cuEventSynchronize", ALWAYS, INTENDS | INSIDE},
     {"cuStreamQuery", WINDOW, 0},
     {"cuEventQuery", WINDOW, 0},
     {"cuEventElapsedTime", WINDOW, 0},

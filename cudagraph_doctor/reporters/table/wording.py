@@ -44,7 +44,7 @@ def ended(exit_: Exit) -> str:
     if exit_.running:
         return "still running"
     if exit_.signal:
-        return f"killed by {exit_.signal}"
+        return f"killed by {visible(exit_.signal)}"
     if exit_.returncode is None:
         return "its end was not seen"
     return f"ended with status {exit_.returncode}"
