@@ -66,6 +66,7 @@ KINDS = (
     "state",
     "log",
     "limit",
+    "race",
     "process",
     "probe-error",
     "lost",

@@ -168,7 +168,9 @@ class Recorder:
             from cudagraph_doctor.probe.simulated import make_emit
 
             sim = __import__("cudagraph_doctor.sim", fromlist=["install"])
-            self.context.driver = sim.install(self.config.sim_devices, make_emit(self.context))
+            self.context.driver = sim.install(
+                self.config.sim_devices, make_emit(self.context), keep_going=bool(self.config.get("keep_going"))
+            )
         except Exception as error:
             why = str(error) or type(error).__name__
             self.context.capability("sim", "unavailable", why)

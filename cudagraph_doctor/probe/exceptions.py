@@ -111,7 +111,7 @@ class Uncaught:
         threading.excepthook = thread_excepthook
 
     def settle(self) -> None:
-        """At exit, inside a guarded body: records the exception that ended the main thread, if our hook was not asked."""
+        """At exit, inside a guarded body: records what ended the main thread, if our hook was not asked."""
         error = getattr(sys, "last_value", None)
         if isinstance(error, BaseException) and error is not self._told:
             self._record(error, "uncaught", "")  # not the guarded one: inside another body that does nothing

@@ -32,7 +32,7 @@ def make_emit(context: Context) -> Callable[[dict[str, Any]], int]:
         origin = fields.pop("origin", None)
         device = fields.get("device") or 0
         event = None
-        for name in ("stream", "other"):
+        for name in ("stream", "other", "first"):
             if name in fields:
                 fields[name] = streams.id(int(fields[name]), device)
         if "event" in fields:
@@ -71,4 +71,4 @@ def make_emit(context: Context) -> Callable[[dict[str, Any]], int]:
 
 
 _WITH_OPERATOR = frozenset({"call", "launch", "copy"})
-_WITH_STACK = _WITH_OPERATOR | {"alloc", "free", "limit", "stream", "event", "graph", "exec", "replay"}
+_WITH_STACK = _WITH_OPERATOR | {"alloc", "free", "limit", "race", "stream", "event", "graph", "exec", "replay"}

@@ -116,6 +116,7 @@ class SessionBuilder:
             events.Log: self._log,
             events.Gc: lambda r: self._captures.tell(r, "gcs"),
             events.Limit: self._limit,
+            events.Race: session.races.append,
             events.Process: session.children.append,
             events.ProbeError: session.probe_errors.append,
             events.Lost: session.lost.append,

@@ -280,6 +280,8 @@ class Session(Struct, eq=False):
     replays: list[events.Replay] = field(default_factory=list)
     logs: list[events.Log] = field(default_factory=list)
     limits: list[events.Limit] = field(default_factory=list)
+    races: list[events.Race] = field(default_factory=list)
+    """Unordered accesses that the simulated device saw."""
     probe_errors: list[events.ProbeError] = field(default_factory=list)
     lost: list[events.Lost] = field(default_factory=list)
     unreturned: list[Activity] = field(default_factory=list)

@@ -63,7 +63,7 @@ class PendingCopies:
             "ptr": hex(address),
             "size": copy.source.nbytes,
             "stream": copy.stream,
-            "op": "aten::copy_",
+            "name": "aten::copy_",
         })  # fmt: skip
 
 

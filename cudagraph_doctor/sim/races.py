@@ -2,8 +2,8 @@
 
 Execution is serial, so an access is compared with those before it. A block remembers its last write and the reads
 since, each as the tick of a stream; the access is ordered behind them if its own stream has waited for that tick, or
-the host has. Nodes of a capture are compared only with nodes of the same capture, by the same rule: what a replay does
-is an access of the stream that it is launched on.
+the host has. What a replay does is an access of the stream that it is launched on. Nodes inside one capture are not
+compared with each other.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class RaceDetector:
             "what": kind,
             "ptr": hex(block.address),
             "size": block.size,
-            "first_stream": max(first, 0),
+            "first": max(first, 0),
             "stream": second.handle,
-            "op": what,
+            "name": what,
         })  # fmt: skip

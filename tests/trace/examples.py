@@ -1,4 +1,3 @@
-
 """One hand-written line for each record kind, as a writer that is not ours would write it."""
 
 EXAMPLES: dict[str, str] = {
@@ -32,11 +31,11 @@ EXAMPLES: dict[str, str] = {
     '"after":2,"exc":{"type":"torch.AcceleratorError","message":"CUDA error","code":900}}',
     "call": '{"k":"call","q":15,"t":1014,"tid":8,"api":"cuLaunchKernel","layer":"bindings","code":1,"cap":1,"before":1,'
     '"after":2,"stream":1,"on":1,"event":1,"other":2,"handle":"0x5500","event_handle":"0x6600","inflight":true,"took":900,'
-    '"driver_id":12,"log":36,"node_handle":"0xcc00","returns":["0x7f0000000123"],"no_stack":"not a Python thread","stack":1,"via":7,"op":13,"lib":"libcublasLt.so.13","ctx":1,"device":0,'
+    '"driver_id":12,"node_handle":"0xcc00","returns":["0x7f0000000123"],"no_stack":"not a Python thread","stack":1,"via":7,"op":13,"lib":"libcublasLt.so.13","ctx":1,"device":0,'
     '"size":128,"ptr":"0x7f10","ptrs":["0x7f10","0x7f20"],"kernel":"gemm","grid":[1,2,3],"block":[128,1,1],"smem":4096,'
     '"node":4,"mode":"relaxed","exc":{"type":"RuntimeError","message":"x"}}',
     "outcome": '{"k":"outcome","q":16,"t":1015,"tid":7,"of":13,"code":900,"after":2,"exc":{"type":"RuntimeError","message":'
-    '"x","code":900},"tensors":[{"at":"r0","ptr":"0x7f20","size":4,"dev":"cuda:0"}],"node":4,"nodes":9,"node_handle":"0xcc00","ptr":"0x7f30","took":900,"log":36}',
+    '"x","code":900},"tensors":[{"at":"r0","ptr":"0x7f20","size":4,"dev":"cuda:0"}],"node":4,"nodes":9,"node_handle":"0xcc00","ptr":"0x7f30","took":900}',
     "launch": '{"k":"launch","q":17,"t":1016,"kernel":"gemm","stream":1,"on":1,"cap":1,"function":1,"grid":[2,1,1],"block":'
     '[64,1,1],"smem":16,"ptrs":["0x7f10"],"node":4,"stack":1,"op":13}',
     "copy": '{"k":"copy","q":18,"t":1017,"src":"0x10","dst":"0x7f10","size":64,"direction":"h2d","pinned":true,"blocking":true,'
@@ -69,6 +68,8 @@ EXAMPLES: dict[str, str] = {
     "log": '{"k":"log","q":36,"t":1035,"message":"Returning 900","api":"cuMemAlloc_v2","code":900,"thread":8,"level":"warning",'
     '"cap":1,"after":13}',
     "limit": '{"k":"limit","q":37,"t":1036,"what":"NCCL","reason":"not simulated","cap":1,"stack":1,"fatal":true}',
+    "race": '{"k":"race","q":43,"t":1042,"what":"write after unordered read","ptr":"0x7f10","size":512,"first":2,"stream":1,'
+    '"name":"aten::mul_","cap":1,"stack":1}',
     "process": '{"k":"process","q":38,"t":1037,"child":99,"how":"spawn","followed":false,"why":"not Python","argv":["nvcc"]}',
     "probe-error": '{"k":"probe-error","q":39,"t":1038,"hook":"gc","error":"ValueError: x","count":3,"removed":true,"where":'
     '"gc.py:12"}',

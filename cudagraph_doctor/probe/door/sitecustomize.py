@@ -9,7 +9,7 @@ It may be met by any Python that the target starts, so it is written for all of 
 import sys
 
 
-def _start():
+def _start():  # type: ignore[no-untyped-def]
     import os
 
     door = os.path.dirname(os.path.abspath(__file__))
@@ -34,14 +34,14 @@ def _start():
 
 
 try:
-    _bootstrap = _start()
+    _bootstrap = _start()  # type: ignore[no-untyped-call]
 except Exception:  # the target runs in any case; the launcher says that there is no trace
     _bootstrap = None
 
 del sys.modules["sitecustomize"]
 try:
     # The one that stands behind us. Where there is none, site takes the ImportError for what it is.
-    import sitecustomize  # noqa: F401
+    import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
 finally:
     if _bootstrap is not None:
         _bootstrap.after_site()

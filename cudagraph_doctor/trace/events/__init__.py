@@ -13,7 +13,7 @@ from cudagraph_doctor.trace.events.base import Frame, Link, Pointer, Raised, Rec
 from cudagraph_doctor.trace.events.captures import Capture, CaptureEnd, CaptureStatus, ExceptionRecord, Gc, Log, State
 from cudagraph_doctor.trace.events.cuda_objects import Context, Destroy, Event, Function, Module, Stream
 from cudagraph_doctor.trace.events.graphs import Edge, Exec, Graph, Node, Replay, Update
-from cudagraph_doctor.trace.events.memory import Alloc, Free
+from cudagraph_doctor.trace.events.memory import Alloc, Free, Race
 from cudagraph_doctor.trace.events.process import (
     Capability,
     EvidenceLevel,
@@ -76,6 +76,7 @@ RECORDS: tuple[type[Record], ...] = (
     State,
     Log,
     Limit,
+    Race,
     Process,
     ProbeError,
     Lost,
@@ -121,6 +122,7 @@ __all__ = [
     "ProbeError",
     "Process",
     "PyCall",
+    "Race",
     "Raised",
     "Record",
     "Replay",

@@ -27,3 +27,24 @@ class Free(Record, tag="free", frozen=True, kw_only=True):
     stack: int = 0
     noticed: bool = False
     """The stack is where it was noticed, not where it happened."""
+
+
+class Race(Record, tag="race", frozen=True, kw_only=True):
+    """Two accesses to the same bytes of which nothing says which comes first. Told by the simulated device."""
+
+    what: str
+    """`write after unordered write`, `read after unordered write`, `write after unordered read`, or what the host did
+    to the pinned source of a copy."""
+    ptr: Pointer
+    """Start of the block, or of the copy's source."""
+    size: int
+    """Bytes of the block, or of the copy's source."""
+    first: int = 0
+    """Id of the stream of the first access."""
+    stream: int = 0
+    """Id of the stream of the second access."""
+    name: str = ""
+    """Operator or call that made the second access, `aten::mul_` or `cuGraphLaunch`."""
+    cap: int = 0
+    stack: int = 0
+    """Where it was noticed: the second access, or the wait after which the host's write showed."""
