@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import importlib
 import os
 import sys
 from functools import partial
@@ -14,7 +15,7 @@ from cudagraph_doctor.probe.context import Active, Context, Unavailable
 from cudagraph_doctor.probe.exceptions import Uncaught
 from cudagraph_doctor.probe.faults import Faults
 from cudagraph_doctor.probe.header import header
-from cudagraph_doctor.probe.imports import AfterImport
+from cudagraph_doctor.probe.imports import AfterImport, initialising
 from cudagraph_doctor.probe.writer import Writer
 
 TYPE_CHECKING = False
@@ -29,6 +30,8 @@ STATUS_NO_SIMULATION = 3
 
 BRING_CUDA = frozenset({"torch", "cuda", "triton", "cupti", "cupy", "jax", "jaxlib", "numba", "pycuda", "tensorflow"})
 """Packages with which CUDA comes into a process. A Python that imports none of them gets no hook."""
+
+BINDINGS = ("cuda.bindings.runtime", "cuda.bindings.driver")
 
 _recorder: Recorder | None = None
 
@@ -123,6 +126,9 @@ class Recorder:
     def _begin_hooks(self) -> None:
         """Finds the hooks and installs each when its modules are there; a process without CUDA pays for none."""
         self.imports.watch("torch", guard.guard("device")(self._torch_imported))
+        if self.config.device == "sim":
+            for name in BINDINGS:
+                self.imports.watch(name, guard.guard("device")(self._bindings_imported))
         from cudagraph_doctor.probe import hooks
 
         # Not pkgutil: it costs 10 ms, most of them for `inspect`.
@@ -142,6 +148,8 @@ class Recorder:
                 self.imports.watch(module, partial(install, hook))
 
     def _install(self, hook: Any, module: ModuleType | None) -> None:
+        if module is not None and module.__name__.partition(".")[0] == "torch" and not _is_pytorch():
+            return
         answer = hook.install(module, self.context)
         if isinstance(answer, Unavailable):
             self.context.capability(hook.NAME, "unavailable", answer.reason)
@@ -150,12 +158,29 @@ class Recorder:
 
     def _torch_imported(self, torch: ModuleType) -> None:
         """Runs before the hooks of torch: chooses the device that they will ask."""
+        if not _is_pytorch():
+            file = os.path.basename(getattr(torch, "__file__", None) or "?")
+            self.context.capability("torch", "unavailable", f"the module named torch is {file}, not PyTorch")
+            return
         if self.config.device == "sim":
             self._simulate()
             self.context.write("evidence", level="simulated")
             return
         self._use_driver()
         self.context.write("evidence", level="python")
+
+    def _bindings_imported(self, module: ModuleType) -> None:
+        """The simulated device computes with torch: it is imported for a target that only has cuda-bindings too."""
+        if self.context.driver is not None or "torch" in sys.modules:
+            return
+        others = (sys.modules.get(name) for name in BINDINGS)
+        if any(initialising(other) for other in others if other is not module):
+            return  # the runtime's module imports the driver's: it calls again when it is complete
+        with guard.outside():  # the import calls `_torch_imported`
+            try:
+                importlib.import_module("torch")
+            except ImportError:
+                self._simulate()
 
     def _use_driver(self) -> None:
         from cudagraph_doctor.probe.driver import Driver
@@ -222,6 +247,11 @@ class Recorder:
         )
         if state.removed:
             self.context.capability(state.name, "removed", f"failed {state.failures} times")
+
+
+def _is_pytorch() -> bool:
+    """Whether the imported `torch` is PyTorch, and not a `torch.py` of the target's."""
+    return hasattr(sys.modules.get("torch"), "__path__")
 
 
 def _is_the_tool_itself() -> bool:

@@ -47,8 +47,8 @@ class AfterImport:
         root = name.partition(".")[0]
         self._roots.add(root)
         module = sys.modules.get(name)
-        if module is not None and not _initialising(module):
-            if _initialising(sys.modules.get(root)):
+        if module is not None and not initialising(module):
+            if initialising(sys.modules.get(root)):
                 self._waiting.setdefault(root, []).append(name)
             else:
                 callback(module)
@@ -165,6 +165,6 @@ _IMPORTLIB = "<frozen importlib._bootstrap_external>"
 _Loader.exec_module.__code__ = _Loader.exec_module.__code__.replace(co_filename=_IMPORTLIB)
 
 
-def _initialising(module: ModuleType | None) -> bool:
+def initialising(module: ModuleType | None) -> bool:
     """Whether a module is being imported right now, further up in some stack."""
     return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))

@@ -54,6 +54,8 @@ def make_emit(context: Context) -> Callable[[dict[str, Any]], int]:
             fields["op"] = windows.operators.get(get_ident(), 0)
         if "stack" not in fields and kind in _WITH_STACK:
             fields["stack"] = context.stack()
+        if kind == "exception":
+            fields["chain"][0].setdefault("stack", context.stack())
         q = context.write(kind, **fields)
         if event is not None and fields.get("api") == "cuEventRecord" and not fields.get("code"):
             event.recorded(fields.get("stream", 0), fields.get("cap", 0) if fields.get("on") else 0)

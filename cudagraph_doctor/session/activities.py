@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _RECENT = 16
 """How many activities of a thread may have run inside one call from Python and still be linked to it."""
+_DEEPEST = 1000
+"""Intentions without an outcome kept of a thread: more than Python's stack holds, few enough for a hostile trace."""
 _GRAPH_KINDS = ("capture", "capture-end", "exec", "replay")
 
 
@@ -31,6 +33,8 @@ class Activities:
     def intend(self, record: Intention) -> Activity:
         """An intention: what follows on this thread runs inside it until its outcome."""
         stack = self._open[record.tid]
+        if len(stack) >= _DEEPEST:
+            stack.clear()  # nothing nests so deep: their outcomes were lost
         activity = self._by_q[record.q] = Activity(record, inside=stack[-1] if stack else None)
         stack.append(activity)
         return activity

@@ -154,7 +154,7 @@ class CachingAllocator:
         shelf = pool.free.get((small, stream))
         if not shelf:
             return None
-        index = bisect.bisect_left(shelf, size, key=_size_of)
+        index = bisect.bisect_left(shelf, (size,))  # type: ignore[type-var]
         return shelf.pop(index)[2] if index < len(shelf) else None
 
     def _new_segment(self, pool: PrivatePool, small: bool, stream: int, size: int) -> Block:
@@ -195,7 +195,7 @@ class CachingAllocator:
     def _shelve(self, block: Block) -> None:
         segment = block.segment
         shelf = segment.pool.free.setdefault((segment.small, segment.stream), [])
-        bisect.insort(shelf, (block.size, block.address, block), key=_size_and_address)
+        bisect.insort(shelf, (block.size, block.address, block))  # addresses differ: blocks are never compared
 
     # ── release ─────────────────────────────────────────────────────────────────────────────────
     def free(self, block: Block) -> None:
@@ -242,7 +242,7 @@ class CachingAllocator:
     def _unshelve(self, block: Block) -> None:
         segment = block.segment
         shelf = segment.pool.free[segment.small, segment.stream]
-        index = bisect.bisect_left(shelf, (block.size, block.address), key=_size_and_address)
+        index = bisect.bisect_left(shelf, (block.size, block.address))  # type: ignore[type-var]
         del shelf[index]
 
     def empty_cache(self) -> None:
@@ -282,11 +282,3 @@ class CachingAllocator:
     def every_segment(self) -> list[Segment]:
         """All segments, by address."""
         return sorted((s for pool in self.pools.values() for s in pool.segments), key=lambda s: s.address)
-
-
-def _size_of(entry: tuple[int, int, Block]) -> int:
-    return entry[0]
-
-
-def _size_and_address(entry: Any) -> tuple[int, int]:
-    return entry[0], entry[1]

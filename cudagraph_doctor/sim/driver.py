@@ -262,18 +262,29 @@ class SimDriver:
     def event_synchronize(self, event: SimEvent, *, query: bool = False) -> int:
         """Wait for an event, or ask whether it has completed (which it has)."""
         name = "Query" if query else "Synchronize"
+        if event.capture is not None and self._live(event) is None:
+            return self._never_happened(f"cuEvent{name}", event)
         which = "captured event" if self._live(event) is not None else "event recorded before"
         code = self.call(f"cuEvent{name}", f"cudaEvent{name}({which})", event=event.handle)
         if code == cuda.SUCCESS:
             self._waited(event.clock)
         return code
 
+    def _never_happened(self, api: str, event: SimEvent) -> int:
+        """Refuse a use of an event whose last record was in a capture that has ended: nothing ran at that record."""
+        if self.sticky:
+            return self.sticky
+        self.record(api, cuda.INVALID_VALUE, None, None, STATUS_NONE, event=event.handle)
+        return cuda.INVALID_VALUE
+
     def event_elapsed(self, start: SimEvent, end: SimEvent) -> int:
         """Whether the time between two events can be asked for."""
         if not (start.recorded and end.recorded):
             return cuda.INVALID_HANDLE
         for event in (start, end):
-            if event.capture is not None:  # also when that capture has ended: nothing ran at the record
+            if event.capture is not None:
+                if self._live(event) is None:
+                    return self._never_happened("cuEventElapsedTime", event)
                 rule = "cudaEventElapsedTime(captured event)"
                 code = self.call("cuEventElapsedTime", rule, event=event.handle)
                 return code or cuda.CAPTURED_EVENT

@@ -17,7 +17,9 @@ import torch
 from cudagraph_doctor.sim.caching_allocator import Block
 from cudagraph_doctor.sim.kernels.host_operands import HostOperands
 from cudagraph_doctor.sim.kernels.random import RandomState
+from cudagraph_doctor.sim.kernels.host_views import HostViews
 from cudagraph_doctor.sim.operator_plan import OperatorPlan
+from cudagraph_doctor.sim.planned_launch import planned
 from cudagraph_doctor.sim.recording import Recorder
 from cudagraph_doctor.sim.simulation import Simulation
 from cudagraph_doctor.sim.streams import SimStream
@@ -35,6 +37,7 @@ class Launcher:
         self.sim = sim
         self.host = HostOperands(sim)
         self.random = RandomState(sim)
+        self.views = HostViews(sim.arena)
         self.recorder = Recorder(sim, self.host, self.random)
         self._views = sim.arena.typed
         self._base = sim.arena.base
@@ -58,7 +61,8 @@ class Launcher:
         def run(*args: Any, **kwargs: Any) -> object:
             return self.launch(plan, wait, args, kwargs)
 
-        return self.entry(run)
+        general = self.entry(run)
+        return planned(self.sim, self.views, plan, general) if plan.plannable and wait is None else general
 
     def launch(
         self, plan: OperatorPlan, wait: Callable[..., None] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -148,7 +152,7 @@ class Launcher:
             elif isinstance(value, (list, tuple)):
                 host[place] = self._list_to_host(plan, device, value, reads)
             else:
-                host[place] = torch.tensor(value)  # a number for a Tensor argument: the dispatcher unwraps those
+                pass  # a number for a Tensor argument stays one: its dtype gives way to the tensors'
         if plan.device_place is not None and plan.device_place < count and host[plan.device_place] is not None:
             host[plan.device_place] = _CPU
         if not kwargs:

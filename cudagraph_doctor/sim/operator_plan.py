@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
 import torch
+
+
+class ArgumentKind(enum.Enum):
+    """What a positional argument is to the geometry of the result."""
+
+    TENSOR = 1
+    TENSORS = 2
+    NUMBER = 3
+    """A Scalar: its type decides, not its value."""
+    VALUE = 4
 
 
 class OperatorPlan:
     """An operator, by what it does with its arguments."""
 
     __slots__ = (
+        "argument_kinds",
         "call",
         "device_place",
         "generator_place",
@@ -19,6 +31,7 @@ class OperatorPlan:
         "name",
         "op",
         "out_call",
+        "plannable",
         "qualified",
         "random",
         "returns",
@@ -62,6 +75,20 @@ class OperatorPlan:
         self.random = torch.Tag.nondeterministic_seeded in op.tags
         self.device_place = places.get("device")
         self.out_call = None if self.written or self.random or self.view else _out_variant(op, substitute)
+        self.argument_kinds = tuple(_kind(str(a.type)) for a in schema.arguments if not a.kwarg_only)
+        self.plannable = self._has_known_geometry()
+        """The result's geometry follows from the arguments' geometry and from numbers: see `planned_launch`."""
+
+    def _has_known_geometry(self) -> bool:
+        if self.has_generator or self.random or self.view or self.device_place is not None:
+            return False
+        if ArgumentKind.TENSOR not in self.argument_kinds and ArgumentKind.TENSORS not in self.argument_kinds:
+            return False
+        if torch._C._dispatch_has_kernel_for_dispatch_key(self.op.name(), "Negative"):
+            return False  # operands with the negative bit reach the kernel
+        if self.in_place:
+            return len(self.written) == len(self.returns) == 1 and self.argument_kinds[0] is ArgumentKind.TENSOR
+        return self.out_call is not None
 
     @staticmethod
     def _written_twin(schema: Any, result: Any) -> tuple[int, str] | None:
@@ -71,6 +98,14 @@ class OperatorPlan:
             if argument.alias_info is not None and argument.alias_info.before_set == result.before_set:
                 return place, argument.name
         return None
+
+
+def _kind(type_name: str) -> ArgumentKind:
+    if type_name in ("Tensor", "Optional[Tensor]"):
+        return ArgumentKind.TENSOR
+    if type_name == "List[Tensor]":
+        return ArgumentKind.TENSORS
+    return ArgumentKind.NUMBER if type_name in ("number", "Optional[number]") else ArgumentKind.VALUE
 
 
 def _out_variant(op: Any, substitute: Any | None) -> Any | None:

@@ -2,6 +2,7 @@
 
 Both end in virtual functions of the CUDA hooks, so factories, DataLoader and `Tensor.pin_memory` need no patch. Blocks
 are powers of two and are reused as soon as they are free, which on a GPU is where a pending copy reads the next batch.
+Blocks of a capture come from its own pool (ATen/core/CachingHostAllocator.h, HostPrivatePool).
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ import torch
 
 from cudagraph_doctor.sim import cuda_error as cuda
 from cudagraph_doctor.sim.arena import MAP_NORESERVE, Arena
+from cudagraph_doctor.sim.caching_allocator import PoolId
+from cudagraph_doctor.sim.driver import RELAXED
 from cudagraph_doctor.sim.unavailable import SimUnavailable
 
 if TYPE_CHECKING:
     from cudagraph_doctor.sim.driver import SimDriver
     from cudagraph_doctor.sim.native_interface import _Table
+    from cudagraph_doctor.sim.streams import ThreadState
 
 _SIZE = 64 << 30
 _ROWS = 1 << 16
@@ -40,12 +44,13 @@ class PinnedMemory:
         self._arena = Arena(1, _SIZE)
         self._base = self._arena.base
         self._top = 0
-        self._free: dict[int, list[int]] = {}
+        self._free: dict[tuple[PoolId | None, int], list[int]] = {}
+        """Addresses by the capture's private pool (None: outside of captures) and size."""
         self._lock = threading.Lock()
         # A row a live block: libc's time() is the deleter and overwrites the row (as in `tensors`).
         self._rows = mmap.mmap(-1, _ROWS * 8, flags=flags)
         self._row_base = ctypes.addressof(ctypes.c_char.from_buffer(self._rows))
-        self._live: dict[int, tuple[int, int]] = {}
+        self._live: dict[int, tuple[int, tuple[PoolId | None, int]]] = {}
         self._spare_rows = list(range(_ROWS - 1, -1, -1))
         self._deleter = ctypes.cast(ctypes.CDLL(None).time, ctypes.c_void_p).value or 0
         self.refused = threading.local()
@@ -64,26 +69,39 @@ class PinnedMemory:
         with self._lock:
             self._collect()
             rounded = max(_MINIMUM, 1 << (size - 1).bit_length())
-            shelf = self._free.get(rounded)
+            state = self._driver.thread
+            capture = state.streams[state.device].capture
+            kind = (None if capture is None else capture.pool, rounded)
+            shelf = self._free.get(kind)
             if shelf:
                 address = shelf.pop()
             else:
-                self.refused.code = self._driver.call("cuMemHostAlloc", "cudaHostAlloc", size=rounded)
+                self.refused.code = self._new(rounded, state, relaxed=capture is not None)
                 address = self._base + self._top
                 self._top += rounded
                 if self._top > _SIZE:
                     raise MemoryError
             row = self._spare_rows.pop()
             struct.pack_into("<Q", self._rows, row * 8, address)
-            self._live[row] = (address, rounded)
+            self._live[row] = (address, kind)
         return address, self._row_base + row * 8
 
+    def _new(self, size: int, state: ThreadState, *, relaxed: bool) -> int:
+        """cudaHostAlloc; PyTorch relaxes the thread's capture mode for it if the thread's current stream captures."""
+        before = state.mode
+        if relaxed:
+            state.mode = RELAXED
+        try:
+            return self._driver.call("cuMemHostAlloc", "cudaHostAlloc", size=size)
+        finally:
+            state.mode = before
+
     def _collect(self) -> None:
-        for row, (address, size) in list(self._live.items()):
+        for row, (address, kind) in list(self._live.items()):
             if struct.unpack_from("<Q", self._rows, row * 8)[0] != address:
                 del self._live[row]
                 self._spare_rows.append(row)
-                self._free.setdefault(size, []).append(address)
+                self._free.setdefault(kind, []).append(address)
 
     def install(self, hooks: _Table, names: list[str]) -> None:
         """Let the CUDA hooks answer with this memory. Raises SimUnavailable if c10::DataPtr is laid out otherwise."""

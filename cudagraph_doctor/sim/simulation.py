@@ -21,7 +21,7 @@ from cudagraph_doctor.sim.pinned_memory import PinnedMemory
 from cudagraph_doctor.sim.pinned_traffic import PendingCopies
 from cudagraph_doctor.sim.races import RaceDetector
 from cudagraph_doctor.sim.streams import SimEvent, SimStream, ThreadState
-from cudagraph_doctor.sim.tensors import TensorFactory
+from cudagraph_doctor.sim.tensors import Layout, TensorFactory
 
 CPU_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 """Dispatch for kernels that only change metadata: the CPU's work on CUDA tensors as well."""
@@ -100,6 +100,12 @@ class Simulation:
             span += (length - 1) * step
         block = self.allocate(span * dtype.itemsize, device, stream)
         return self.factory.make(block.address, block, device, dtype, size, stride), block
+
+    def new_laid_out(self, layout: Layout, device: int, stream: SimStream) -> tuple[torch.Tensor, Block]:
+        """Like `new_block_tensor`, for a geometry that is not empty and was worked out before."""
+        self.factory.collect()
+        block = self.allocate(layout.nbytes, device, stream)
+        return self.factory.lay_out(block.address, block, device, layout), block
 
     def allocate(self, size: int, device: int, stream: SimStream) -> Block:
         """Memory from the caching allocator: from the capture's private pool if `stream` captures."""

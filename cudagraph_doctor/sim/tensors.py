@@ -31,7 +31,6 @@ KDL_CUDA = 2
 # byte_offset, manager_ctx, deleter.
 _PACK_ROW = struct.Struct("<QiiiBBHQQQQQ").pack_into
 _PACK_DATA = struct.Struct("<Q").pack_into
-_PACK_GEOMETRY = tuple(struct.Struct(f"<{2 * n}q").pack_into for n in range(MAX_DIMENSIONS + 1))
 _GEOMETRY_SIZE = 16 * MAX_DIMENSIONS
 
 # Values of the data field that are no addresses of a live storage. time() writes seconds since 1970: below 2**34 until
@@ -48,8 +47,32 @@ _DLPACK_DTYPES: dict[torch.dtype, tuple[int, int]] = {
     torch.float8_e5m2fnuz: (13, 8), torch.float8_e8m0fnu: (14, 8),
 }  # fmt: skip
 
+_from_dlpack = torch._C._from_dlpack
 _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype, _new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+
+class Layout:
+    """The geometry of a tensor, ready for DLPack. Raises NotImplementedError for a dtype that DLPack does not know."""
+
+    __slots__ = ("code", "dimensions", "dtype", "nbytes", "packed", "size", "stride")
+
+    def __init__(self, dtype: torch.dtype, size: Any, stride: Any) -> None:
+        self.dtype, self.size, self.stride = dtype, size, stride
+        self.code = dlpack_dtype(dtype)
+        self.dimensions = len(size)
+        self.packed = struct.pack(f"<{2 * len(size)}q", *size, *stride)
+        span = 1 + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
+        self.nbytes = 0 if 0 in size else span * dtype.itemsize
+
+
+def dlpack_dtype(dtype: torch.dtype) -> tuple[int, int]:
+    """(type code, bits) of a dtype. Raises NotImplementedError for one that DLPack does not know."""
+    try:
+        return _DLPACK_DTYPES[dtype]
+    except KeyError:
+        msg = f"cudagraph-doctor: tensors of {dtype} are not simulated"
+        raise NotImplementedError(msg) from None
 
 
 class TensorFactory:
@@ -79,7 +102,7 @@ class TensorFactory:
             return
         with self._lock:
             row = int(seen.argmin())
-            while seen[row] < _DEAD_BELOW:
+            while seen.item(row) < _DEAD_BELOW:
                 _PACK_DATA(self._rows, row * ROW_SIZE, _UNUSED)
                 block = self._blocks.pop(row, None)
                 self._unused_rows.append(row)
@@ -94,33 +117,32 @@ class TensorFactory:
 
         Raises NotImplementedError for a dtype that DLPack does not know (quantized, sub-byte).
         """
-        try:
-            code, bits = _DLPACK_DTYPES[dtype]
-        except KeyError:
-            msg = f"cudagraph-doctor: tensors of {dtype} are not simulated"
-            raise NotImplementedError(msg) from None
+        return self.lay_out(address, block, device, Layout(dtype, size, stride))
+
+    def lay_out(self, address: int, block: Block | None, device: int, layout: Layout) -> torch.Tensor:
+        """Like `make`, with the geometry worked out before."""
         with self._lock:
-            if self._unused_rows:
-                row = self._unused_rows.pop()
-            else:
-                row = len(self._seen)
-                if row == ROWS:
-                    msg = f"cudagraph-doctor: more than {ROWS} tensors are alive on the simulated device"
-                    raise RuntimeError(msg)
-                _PACK_DATA(self._rows, row * ROW_SIZE, _UNUSED)
-                self._seen = self._data[: row + 1]
-            dimensions = len(size)
+            row = self._unused_rows.pop() if self._unused_rows else self._new_row()
             geometry = row * _GEOMETRY_SIZE
-            _PACK_GEOMETRY[dimensions](self._geometry, geometry, *size, *stride)
+            packed, dimensions = layout.packed, layout.dimensions
+            self._geometry[geometry : geometry + len(packed)] = packed
             shape_at = self._geometry_base + geometry
             self._blocks[row] = block
+            place = row * ROW_SIZE
             _PACK_ROW(
-                self._rows, row * ROW_SIZE, address, KDL_CUDA, device, dimensions, code, bits, 1,
+                self._rows, place, address, KDL_CUDA, device, dimensions, *layout.code, 1,
                 shape_at, shape_at + 8 * dimensions, 0, 0, self._deleter,
             )  # fmt: skip
-            tensor: torch.Tensor = torch._C._from_dlpack(
-                _new_capsule(self._row_base + row * ROW_SIZE, b"dltensor", None)
-            )
+            tensor: torch.Tensor = _from_dlpack(_new_capsule(self._row_base + place, b"dltensor", None))
             if address == 0:  # an empty tensor; PyTorch has read the pointer, and zero would look like a dead row
-                _PACK_DATA(self._rows, row * ROW_SIZE, _UNUSED)
+                _PACK_DATA(self._rows, place, _UNUSED)
             return tensor
+
+    def _new_row(self) -> int:
+        row = len(self._seen)
+        if row == ROWS:
+            msg = f"cudagraph-doctor: more than {ROWS} tensors are alive on the simulated device"
+            raise RuntimeError(msg)
+        _PACK_DATA(self._rows, row * ROW_SIZE, _UNUSED)
+        self._seen = self._data[: row + 1]
+        return row

@@ -15,6 +15,7 @@ from cudagraph_doctor.sim.capture import Capture
 from cudagraph_doctor.sim.capture_calls import abandon_capture, begin_capture, end_capture, instantiate
 from cudagraph_doctor.sim.graphs import SimExec, SimGraph, graph_of, make_exec, replay
 from cudagraph_doctor.sim.simulation import Simulation
+from cudagraph_doctor.sim.streams import SimStream
 
 _pool_ids = itertools.count(1)
 _EMPTY = (
@@ -79,12 +80,13 @@ def make_graph_class(sim: Simulation) -> type:
         _keep: bool
         _ended: bool
         _device: int
+        _origin: SimStream | None
         _held: _Held
         _generators: list[Any]
 
         def __new__(cls, keep_graph: bool = False) -> Any:
             self = object.__new__(cls)
-            self._keep, self._ended, self._device = keep_graph, False, 0
+            self._keep, self._ended, self._device, self._origin = keep_graph, False, 0, None
             self._held, self._generators = _Held(sim), []
             return self
 
@@ -122,6 +124,7 @@ def make_graph_class(sim: Simulation) -> type:
             capture.pool = self._held.pool
             capture.generators = {generator._cdata for generator in self._generators}
             self._held.capture = capture
+            self._origin = stream
             for allocator in sim.allocators:
                 allocator.use_pool(self._held.pool)
 
@@ -134,16 +137,17 @@ def make_graph_class(sim: Simulation) -> type:
 
         def capture_end_pre(self) -> None:
             capture = self._held.capture
-            if capture is None:
+            stream = sim.stream_on(self._device)
+            if self._origin is None:
                 msg = "capture_end() called before capture_begin()."
                 raise RuntimeError(msg)
-            stream = sim.stream_on(self._device)
-            if stream is not capture.origin:
+            if stream is not self._origin:
                 msg = "Capture must end on the same stream it began on."
                 raise RuntimeError(msg)
             code, _ = end_capture(driver, stream)
             self._held.capture = None
             sim.check(code)
+            assert capture is not None
             self._ended = True
             self._held.graph = graph_of(sim, capture)
             if not capture.nodes:

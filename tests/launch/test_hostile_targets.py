@@ -138,7 +138,7 @@ def test_changed_directory(runner) -> None:
 def test_torn_last_line_is_mended(runner) -> None:
     path = runner.script(
         RECORD + "import os\nrecord('whole')\n"
-        "os.write(bootstrap.current().writer._file.fd, b'{\"k\":\"log\",\"q\":')\nos._exit(0)\n"
+        'os.write(bootstrap.current().writer._file.fd, b\'{"k":"log","q":\')\nos._exit(0)\n'
     )
     launched = runner.launch({"kind": "script", "target": path.name})
     assert messages(launched) == ["whole"]
@@ -199,6 +199,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_recorder_that_cannot_start_lets_the_target_run(runner) -> None:
-    path = runner.script("import os, subprocess, sys\nos.environ['CUDAGRAPH_DOCTOR_CONFIG'] = 'not json'\n"
-                         "print(subprocess.run([sys.executable, '-c', 'print(1)'], capture_output=True))\n")
+    path = runner.script(
+        "import os, subprocess, sys\nos.environ['CUDAGRAPH_DOCTOR_CONFIG'] = 'not json'\n"
+        "print(subprocess.run([sys.executable, '-c', 'print(1)'], capture_output=True))\n"
+    )
     runner.same("script", path.name)

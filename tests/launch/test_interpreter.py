@@ -109,3 +109,12 @@ def test_folder_named_torch_in_the_current_one_is_not_torch(tmp_path, monkeypatc
     found = interpreter.ask(str(python(tmp_path, "python")), environment())
     assert found is not None
     assert found.torch is None
+
+
+def test_files_of_the_working_directory_are_not_run(tmp_path, monkeypatch) -> None:
+    """A `json.py` beside the script is the script's, and no reason to find no interpreter."""
+    path = python(tmp_path, "python", torch="2.9.0")
+    for name in ("json", "runpy", "torch"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('of the working directory')\n")
+    monkeypatch.chdir(tmp_path)
+    assert interpreter.choose(str(path), environment()).torch == "2.9.0"

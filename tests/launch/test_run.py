@@ -63,5 +63,6 @@ FAKE = interpreter.Interpreter(sys.executable, (3, 11, 1), torch="2.11.0", cuda=
 def test_target_without_recorder_is_told(tmp_path, monkeypatch) -> None:
     """A target whose interpreter never reaches the door: it has run, and there is nothing to check."""
     monkeypatch.setattr(environment_variables, "DOOR", "/no/such/door")
-    with pytest.raises(TargetError, match="left no trace"):
+    with pytest.raises(TargetError, match="left no trace") as caught:
         launch.run(options(tmp_path), lambda line: None)
+    assert "cudagraph_doctor.auto" in (caught.value.hint or "")

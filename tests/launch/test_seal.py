@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import struct
@@ -112,3 +113,12 @@ def test_file_that_cannot_be_completed_is_one_note(tmp_path, monkeypatch) -> Non
     (note,) = seal_run(str(tmp_path), Watched(DEAD, TargetEnd(returncode=0))).notes
     assert "No space left on device" in note
     assert "\n" not in note
+
+
+def test_reason_of_an_empty_trace_is_told(tmp_path) -> None:
+    """A full disk took not even the header: the shared memory beside it knows why."""
+    name = f"host-name-{DEAD}-7-abcdef01"
+    (tmp_path / f"{name}.jsonl").touch()
+    (tmp_path / f"{name}.slots").write_bytes(struct.pack("<8Q", 0, 12, errno.ENOSPC, 0, 0, 0, 0, 0))
+    sealed = seal_run(str(tmp_path), Watched(DEAD, TargetEnd(returncode=0)))
+    assert (sealed.files, sealed.why_empty) == ((), os.strerror(errno.ENOSPC))

@@ -155,7 +155,7 @@ def test_simulation_that_cannot_be_ends_the_target_with_a_reason(process) -> Non
         + """
 import sys, types
 sim = types.ModuleType("cudagraph_doctor.sim")
-def install(devices, emit):
+def install(devices, emit, **options):
     raise RuntimeError("this build is unknown")
 sim.install = install
 sys.modules["cudagraph_doctor.sim"] = sim
@@ -212,3 +212,20 @@ if child: os.waitpid(child, 0)
         kinds = [record["k"] for record in records]
         assert "stack" in kinds, "a child's file defines the stacks that it names"
         assert "source" in kinds
+
+
+def test_uncaught_exception_is_told_although_the_target_replaced_the_hook(process) -> None:
+    process.recorded("import sys; sys.excepthook = lambda *told: None; raise ValueError('seen by nobody')")
+    (told,) = [record for record in process.traces()[0] if record["k"] == "exception"]
+    assert (told["where"], told["chain"][0]["message"]) == ("uncaught", "seen by nobody")
+
+
+def test_module_of_the_target_named_torch_is_left_alone(process) -> None:
+    """Also for the simulated device, which would otherwise end the run."""
+    (process.folder / "torch.py").write_text("x = 5\n")
+    done = process.recorded("import torch; print(torch.x)", {"device": "sim"})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "5\n", "")
+    records = process.traces()[0]
+    (told,) = [record for record in records if record.get("name") == "torch"]
+    assert (told["state"], "torch.py, not PyTorch" in told["why"]) == ("unavailable", True)
+    assert not [record for record in records if record["k"] == "probe-error"]

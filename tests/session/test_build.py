@@ -2,7 +2,8 @@ import gc
 
 import pytest
 
-from cudagraph_doctor.session.build import build
+from cudagraph_doctor._wire import FORMAT, VERSION
+from cudagraph_doctor.session.build import build, build_from
 from cudagraph_doctor.testing import TraceBuilder, cuda_error
 from cudagraph_doctor.trace import events
 
@@ -139,3 +140,11 @@ def test_collections_are_on_again_after_reading(tmp_path, trace):
     with pytest.raises(Exception, match="not a trace"):
         build(tmp_path / "bad.jsonl")
     assert gc.isenabled()
+
+
+def test_intentions_without_outcomes_nest_no_deeper_than_python_can():
+    """A hostile or badly damaged trace: neither time nor the chain of enclosing activities grows with its length."""
+    header = events.Header(q=0, t=0, format=FORMAT, version=VERSION, pid=1, wall=0)
+    session = build_from([header, *(events.Op(q=q, t=q, tid=1, name="aten::add") for q in range(1, 5001))])
+    assert session.unreturned[-1].q == 5000
+    assert max(sum(1 for _ in activity.enclosing()) for activity in session.unreturned) < 1000

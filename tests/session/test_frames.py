@@ -55,7 +55,9 @@ def test_an_unknown_stack_has_no_place(trace, stack):
     assert session.chain(stack) == ()
 
 
-@pytest.mark.parametrize("own", ["vLLM", "v_llm", "vllm", "vllm.worker", "vllm/worker", "vllm/worker/", "/env/lib/site-packages/vllm"])
+@pytest.mark.parametrize(
+    "own", ["vLLM", "v_llm", "vllm", "vllm.worker", "vllm/worker", "vllm/worker/", "/env/lib/site-packages/vllm"]
+)
 def test_own_makes_a_distribution_module_or_folder_the_users(trace, own):
     trace.source(
         "site:vllm/worker/run.py",

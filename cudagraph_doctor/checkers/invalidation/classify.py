@@ -33,17 +33,18 @@ def cause_of(session: Session, capture: CaptureState) -> Cause | None:
     if capture.change is not None:
         witness = witness_of(session, capture, capture.change)
         if witness is not None:
-            return _from_witness(session, capture, witness)
+            return from_witness(session, capture, witness)
     told = told_by(session, capture)
-    found = _from_exception(session, capture, told) if told is not None else None
+    found = from_exception(session, capture, told) if told is not None else None
     return found or refused_launch(session, capture) or (_from_end(capture) if told is None else None)
 
 
-def _from_witness(session: Session, capture: CaptureState, witness: Witness) -> Cause | None:
+def from_witness(session: Session, capture: CaptureState, witness: Witness) -> Cause | None:
+    """What a call that was caught in the act makes of the capture."""
     told = told_by(session, capture)
     if witness.unseen and told is not None and told.code in OWN_CODES:
         # Nobody saw the call, but its own exception tells where it was made.
-        exact = _from_exception(session, capture, told)
+        exact = from_exception(session, capture, told)
         if exact is not None:
             return exact
     verdict = decide(session, capture, witness)
@@ -127,7 +128,7 @@ def _open_on_thread(session: Session, capture: CaptureState) -> bool:
     )
 
 
-def _from_exception(session: Session, capture: CaptureState, told: Told) -> Cause | None:
+def from_exception(session: Session, capture: CaptureState, told: Told) -> Cause | None:
     """An exception that torch, a library or CUDA raised while the status stayed as it was, or was not watched."""
     verdict = _of_text(session, told)
     if verdict is None and told.code in OWN_CODES:

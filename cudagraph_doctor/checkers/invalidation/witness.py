@@ -57,7 +57,7 @@ def witness_of(session: Session, capture: CaptureState, change: Change) -> Witne
     log = first_refusal(change.logs)
     across = change.across
     if across is not None and _is_culprit(across, log):
-        return _seen(session, across, log)
+        return seen(session, across, log)
     if capture.end is not None and change.record.across == capture.end.q:
         return None
     return (
@@ -84,7 +84,8 @@ def _is_culprit(across: Activity, log: events.Log | None) -> bool:
     return True
 
 
-def _seen(session: Session, across: Activity, log: events.Log | None) -> Witness:
+def seen(session: Session, across: Activity, log: events.Log | None) -> Witness:
+    """The witness that a recorded activity is."""
     op = across if across.kind == "op" else next((a for a in across.enclosing() if a.kind == "op"), None)
     api = across.name if across.kind == "call" or family_of(across.name) is not Family.OTHER else ""
     exact = across.kind == "call" and getattr(across.record, "layer", "") in EXACT_LAYERS
@@ -128,7 +129,7 @@ def _refused_call(session: Session, capture: CaptureState, change: Change, log: 
             and activity.kind in {"call", "pycall", "op"}
             and activity.after != STATUS_ACTIVE
         ):
-            return _seen(session, activity, log if log is not None and log.thread in {0, activity.tid} else None)
+            return seen(session, activity, log if log is not None and log.thread in {0, activity.tid} else None)
     return None
 
 
@@ -137,7 +138,7 @@ def _other_thread(session: Session, capture: CaptureState, change: Change, log: 
     if log is None or log.thread in {0, capture.tid}:
         return None
     own = [a for a in capture.activities if a.tid == log.thread and a.q <= change.record.q and a.stack]
-    seen = next((a for a in reversed(own) if a.failed), own[-1] if own else None)
+    last = next((a for a in reversed(own) if a.failed), own[-1] if own else None)
     stack = seen.stack if seen is not None else dict(change.record.threads).get(log.thread, 0)
     line_is_known = seen is not None and seen.failed
     return Witness(

@@ -109,7 +109,10 @@ class HostOperands:
     def _index(self, stream: SimStream, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         indices = [index for index in args[1] if isinstance(index, torch.Tensor)]
         values = args[2] if len(args) > 2 else kwargs.get("values")
-        if any(index.dtype in (torch.bool, torch.uint8) for index in indices):
+        masks = [index for index in indices if index.dtype in (torch.bool, torch.uint8)]
+        # A mask on the CPU becomes indices there, which go to the device through pinned memory (IndexingUtils.h).
+        indices = [index for index in indices if index.is_cuda or index not in masks]
+        if any(mask.is_cuda for mask in masks):
             # A mask with one CPU scalar is masked_fill (canDispatchToMaskedFill): no indices are needed.
             accumulate = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
             scalar = isinstance(values, torch.Tensor) and not values.is_cuda and values.numel() == 1
