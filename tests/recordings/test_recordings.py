@@ -60,5 +60,5 @@ def test_recordings_name_no_machine():
 def test_driver_evidence_proves_the_cause():
     reports = [diagnose([trace]) for trace in sorted(TRACES.glob("driver/*.jsonl.gz"))]
     seen = [report for report in reports if report.device.evidence == "driver"]
-    assert len(seen) >= len(reports) - 1  # one case does without torch, and so without CUPTI
+    assert len(seen) >= len(reports) - 2  # two cases do without torch, and so without CUPTI
     assert [f.message for report in seen for f in report.findings if f.confidence is not Confidence.PROVEN] == []
