@@ -72,7 +72,7 @@ def test_the_first_command_does_what_it_says(tmp_path):
     )
     assert result.returncode == 1, result.stderr
     assert "CGD101 host-sync-in-capture" in result.stdout
-    assert f"{script[1]}:27" in result.stdout
+    assert f"{script[1]}:25" in result.stdout
 
 
 def test_the_development_page_has_the_same_test_command():
