@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from cudagraph_doctor.findings import CheckerState, Finding, Location
@@ -20,12 +21,12 @@ class Exit(Struct, frozen=True):
     """`Type: first line of the message` of the uncaught exception."""
     timed_out: bool = False
     running: bool = False
-    """No seal: the process had not ended when the trace was read."""
+    """Neither seal nor uncaught exception: the process had not ended when the trace was read."""
 
     @property
     def abnormal(self) -> bool:
-        """It ended by a signal or with a non-zero status."""
-        return bool(self.signal) or bool(self.returncode)
+        """It ended by a signal or with a non-zero status; where nobody saw the status, by an uncaught exception."""
+        return bool(self.signal) or bool(self.returncode) or (self.returncode is None and self.exception is not None)
 
 
 class EvidenceSpan(Struct, frozen=True):
@@ -137,3 +138,35 @@ class Report(Struct, frozen=True):
     tool_version: str
     timelines: tuple[Timeline, ...] = ()
     """Where they were asked for."""
+    refusal: str | None = None
+    """What the user required and the run did not have (exit code 3); it stands among the limits too."""
+
+    @property
+    def unexplained_end(self) -> bool:
+        """The target ended abnormally, and no finding, of any level, says why."""
+        return self.exit.abnormal and not any(explains(finding, self.exit) for finding in self.findings)
+
+
+def explains(finding: Finding, ended: Exit) -> bool:
+    """Whether a finding, of any level, names how the target ended.
+
+    It does when its message or one of its consequences names the signal, or carries the uncaught exception: its whole
+    first line, or its type as the consequence's code.
+    """
+    texts = [finding.message, *(c.message for c in finding.consequences)]
+    if ended.signal and any(ended.signal in text for text in texts):
+        return True
+    if not ended.exception:
+        return False
+    kind, _, message = ended.exception.partition(": ")
+    if any(str(c.code) == kind and (not message or message in c.message) for c in finding.consequences):
+        return True
+    return any(ended.exception in text or (len(message) > 12 and message in text) for text in texts)
+
+
+def refused(report: Report, why: str | None) -> Report:
+    """The report with what the user required and the run did not have; the same report where `why` is None."""
+    if why is None:
+        return report
+    limit = Limit(why, "`--require-evidence` was given")
+    return replace(report, refusal=why, limits=(limit, *report.limits))

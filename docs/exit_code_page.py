@@ -32,8 +32,8 @@ may well explain.
   or suppressed never count.
 - **Nothing was captured** means that no capture was begun in any followed process. A capture that was begun and failed
   is not nothing.
-- **Abnormal end** means a signal or a non-zero status. A finding of any level explains it if its message or one of its
-  consequences names the signal or is the uncaught exception.
+- **Abnormal end** means a signal, a non-zero status, or, where nobody saw the status, an uncaught exception. A finding
+  of any level explains it if its message or one of its consequences names the signal or is the uncaught exception.
 - **Not checked is never clean.** The report lists every rule that could not be decided, with the reason.
   `--require-checked CODES` turns that into {incomplete}; `--require-evidence` turns weaker evidence than asked for
   into {not_started}.

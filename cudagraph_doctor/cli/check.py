@@ -23,15 +23,18 @@ from cudagraph_doctor.cli.report_options import ReportOptions, report_options
 def command(traces: tuple[str, ...], evidence: str, follow: bool, **options: Any) -> int:
     """Diagnose traces that were recorded before, on any machine.
 
-    TRACE is a trace file, a folder of them (one run), or a packed trace. A trace that is still being written is
-    diagnosed as far as it goes.
+    TRACE is a trace file, a folder of them (one run), or a packed trace; of a folder of runs, such as
+    cudagraph-doctor-trace, the newest is taken. A trace that is still being written is diagnosed as far as it goes.
     """
     chosen = ReportOptions(**options)
     chosen.validate()
+    from cudagraph_doctor.cli.newest_run import newest_runs
+
+    runs = newest_runs(traces)
     if follow:
         from cudagraph_doctor.cli.follow import follow_findings
 
-        report = follow_findings(lambda: chosen.diagnose(list(traces)))
+        report = follow_findings(lambda: chosen.diagnose(runs))
     else:
-        report = chosen.diagnose(list(traces))
+        report = chosen.diagnose(runs)
     return chosen.finish(report, evidence=evidence)

@@ -13,10 +13,11 @@ import click
 )
 def command(traces: tuple[str, ...], around: int | None, context: int) -> int:
     """Show the records of a trace, one a line: sequence number, time since the start, thread, kind, fields."""
+    from cudagraph_doctor.cli.newest_run import newest_runs
     from cudagraph_doctor.trace.dump import dump
     from cudagraph_doctor.trace.reader import find_traces
 
-    paths = find_traces(traces)
+    paths = find_traces(newest_runs(traces))
     for path in paths:
         if len(paths) > 1:
             click.echo(f"# {path.name}")

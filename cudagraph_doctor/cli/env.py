@@ -10,6 +10,7 @@ import click
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def command(python: str | None, form: str) -> int:
     """Say what can be checked on this machine, what cannot, and the way out for each lack."""
+    from cudagraph_doctor.cli.terminal_width import terminal_width
     from cudagraph_doctor.environment.abilities import abilities
     from cudagraph_doctor.environment.description import text
     from cudagraph_doctor.environment.machine import find_machine
@@ -23,7 +24,7 @@ def command(python: str | None, form: str) -> int:
         answer = {"machine": dataclasses.asdict(machine), "abilities": [dataclasses.asdict(one) for one in able]}
         click.echo(json.dumps(answer, indent=2))
     else:
-        click.echo(text(machine, able))
+        click.echo(text(machine, able, terminal_width()))
     return 0
 
 
@@ -32,9 +33,10 @@ def _interpreter(python: str | None) -> str:
     import os
 
     from cudagraph_doctor.errors import TargetError
+    from cudagraph_doctor.launch.environment_variables import clean
     from cudagraph_doctor.launch.interpreter import choose
 
-    environment = dict(os.environ)
+    environment = clean(dict(os.environ))
     try:
         return choose(python, environment).path
     except TargetError:

@@ -30,6 +30,7 @@ def follow_findings(read: Callable[[], Report]) -> Report:
     """
     seen: set[tuple[str, ...]] = set()
     report: Report | None = None
+    waited = False
     try:
         for report in _readings(read):
             for finding in report.findings:
@@ -37,7 +38,9 @@ def follow_findings(read: Callable[[], Report]) -> Report:
                     seen.add(_key(finding))
                     click.echo(_line(finding), err=True)
             if not still_running(report):
-                break
+                if waited or not _end_unseen(report):
+                    break
+                waited = True  # the launcher's seal comes after the exception that ended the target
     except KeyboardInterrupt:
         if report is None:
             raise TraceError("interrupted before there was a trace to read", "check the folder") from None
@@ -46,8 +49,13 @@ def follow_findings(read: Callable[[], Report]) -> Report:
 
 
 def still_running(report: Report) -> bool:
-    """Whether more may come: a process has no seal yet."""
+    """Whether more may come: a process has neither a seal nor an uncaught exception yet."""
     return report.exit.running or any(process.exit.running for process in report.processes)
+
+
+def _end_unseen(report: Report) -> bool:
+    ended = report.exit
+    return ended.exception is not None and ended.returncode is None and ended.signal is None
 
 
 def _readings(read: Callable[[], Report]) -> Iterator[Report]:

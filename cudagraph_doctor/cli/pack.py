@@ -12,8 +12,10 @@ import click
 @click.option("--redact", is_flag=True, help="Leave out also what names people, machines and data.")
 def command(trace: str, output: str, no_source: bool, redact: bool) -> int:
     """Pack a trace into one compressed file, for a bug report. `check` reads it as it is."""
+    from cudagraph_doctor.cli.newest_run import newest_runs
     from cudagraph_doctor.trace.pack import pack
 
-    written = pack(trace, output, source=not no_source, redact=redact)
+    (run,) = newest_runs((trace,))
+    written = pack(run, output, source=not no_source, redact=redact)
     click.echo(f"cudagraph-doctor: wrote {written}", err=True)
     return 0

@@ -110,11 +110,14 @@ class ReportOptions:
             evidence: The level that --require-evidence means, if it was given.
         """
         from cudagraph_doctor.engine.exit_code import decide
-        from cudagraph_doctor.engine.exit_facts import ExitPolicy, exit_facts
+        from cudagraph_doctor.engine.exit_facts import ExitPolicy, exit_facts, lacking_evidence
         from cudagraph_doctor.findings import Severity
+        from cudagraph_doctor.report import refused
         from cudagraph_doctor.reporters.formats import Format, write_file
 
         form = Format(self.form)
+        required = evidence if self.require_evidence else None
+        report = refused(report, lacking_evidence(report, required))
         if self.output is None:
             write_standard_output(report, form)
         else:
@@ -123,7 +126,7 @@ class ReportOptions:
             fail_on=None if self.fail_on == "never" else Severity(self.fail_on),
             strict=self.strict,
             allow_no_capture=self.allow_no_capture,
-            require_evidence=evidence if self.require_evidence else None,
+            require_evidence=required,
             require_checked=self._required(),
         )
         return int(decide(exit_facts(report, policy)))

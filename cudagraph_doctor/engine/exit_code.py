@@ -39,7 +39,8 @@ _MEANING = {
     " simulated, or a rule of `--require-checked` was not checked.",
     ExitCode.NOTHING_CAPTURED: "No capture was begun (unless `--allow-no-capture`).",
     ExitCode.TIME_LIMIT: "The target was stopped at the time limit (`--timeout`).",
-    ExitCode.UNEXPLAINED_END: "The target ended by a signal or with a non-zero status, and no finding explains it.",
+    ExitCode.UNEXPLAINED_END: "The target ended by a signal, a non-zero status or an uncaught exception, and no"
+    " finding explains it.",
 }
 
 PRECEDENCE = (

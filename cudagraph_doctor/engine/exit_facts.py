@@ -12,7 +12,7 @@ from cudagraph_doctor.findings import Confidence, Severity
 
 if TYPE_CHECKING:
     from cudagraph_doctor.findings import Finding
-    from cudagraph_doctor.report import Exit, Report
+    from cudagraph_doctor.report import Report
 
 
 class ExitPolicy(Struct, frozen=True):
@@ -32,11 +32,11 @@ class ExitPolicy(Struct, frozen=True):
 def exit_facts(report: Report, policy: ExitPolicy) -> ExitFacts:
     """Reads a report once. Usage errors and targets that never started have no report: those are exceptions."""
     return ExitFacts(
-        not_started=policy.require_evidence is not None and not has_evidence(report, policy.require_evidence),
+        not_started=lacking_evidence(report, policy.require_evidence) is not None,
         time_limit=report.exit.timed_out,
         incomplete=is_incomplete(report) or bool(unchecked(report, policy.require_checked)),
         findings=any(counts(finding, policy) for finding in report.findings),
-        unexplained_end=report.exit.abnormal and not any(explains(f, report.exit) for f in report.findings),
+        unexplained_end=report.unexplained_end,
         nothing_captured=not report.captures and not policy.allow_no_capture,
     )
 
@@ -63,32 +63,17 @@ def unchecked(report: Report, required: frozenset[str]) -> frozenset[str]:
     return required - checked
 
 
-def has_evidence(report: Report, level: str) -> bool:
-    """Whether every process that captured had this level of evidence, or a stronger one, all the time.
+def lacking_evidence(report: Report, level: str | None) -> str | None:
+    """One sentence, where a process that captured had, at some time, weaker evidence than `level`; else None.
 
     Without a capture the strongest level of the run decides. `simulated` is the weakest level: the simulated device
     never counts as python or driver evidence.
     """
-    good = EVIDENCE[: EVIDENCE.index(level) + 1]
+    if level is None:
+        return None
     captured = {capture.process for capture in report.captures}
     spans = [span for process in report.processes if process.id in captured for span in process.evidence]
-    if not spans:
-        return report.device.evidence in good
-    return all(span.level in good for span in spans)
-
-
-def explains(finding: Finding, ended: Exit) -> bool:
-    """Whether a finding, of any level, names how the target ended.
-
-    It does when its message or one of its consequences names the signal, or carries the uncaught exception: its whole
-    first line, or its type as the consequence's code.
-    """
-    texts = [finding.message, *(c.message for c in finding.consequences)]
-    if ended.signal and any(ended.signal in text for text in texts):
-        return True
-    if not ended.exception:
-        return False
-    kind, _, message = ended.exception.partition(": ")
-    if any(str(c.code) == kind and (not message or message in c.message) for c in finding.consequences):
-        return True
-    return any(ended.exception in text or (len(message) > 12 and message in text) for text in texts)
+    weakest = max((span.level for span in spans), key=EVIDENCE.index, default=report.device.evidence)
+    if EVIDENCE.index(weakest) <= EVIDENCE.index(level):
+        return None
+    return f"{level} evidence was required; the run had {weakest} evidence"

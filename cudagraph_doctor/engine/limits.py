@@ -7,18 +7,39 @@ from typing import TYPE_CHECKING
 from cudagraph_doctor.report import Limit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from cudagraph_doctor.findings import Location
     from cudagraph_doctor.session.model import Session
+    from cudagraph_doctor.trace import events
 
-_QUIET = frozenset({"on"})
+_COVERED = ("covered by", "records its calls itself", "records these calls itself")
+"""A hook that is off for such a reason leaves no gap: the simulated device or driver evidence sees the same."""
+_REASONS_SHOWN = 3
 
 
-def limits_of(session: Session, *, several: bool) -> Iterator[Limit]:
-    """The limits of one process; `several` adds its number to what is said."""
-    prefix = f"process {session.header.pid}: " if several else ""
-    for limit in _limits(session):
-        yield Limit(prefix + limit.what, limit.reason, limit.location, limit.incomplete)
+def limits_of_run(sessions: Sequence[Session]) -> Iterator[Limit]:
+    """The limits of all processes: what several share is said once, with their number."""
+    shared: dict[tuple[str, str, Location | None, bool], dict[int, int]] = {}
+    for session in sessions:
+        for limit in _limits(session):
+            key = (limit.what, limit.reason, limit.location, limit.incomplete)
+            shared.setdefault(key, {})[session.index] = session.header.pid
+    for (what, reason, location, incomplete), pids in shared.items():
+        who = f"{len(pids)} processes" if len(pids) > 1 else f"process {next(iter(pids.values()))}"
+        yield Limit(what if len(sessions) == 1 else f"{who}: {what}", reason, location, incomplete)
+    yield from _not_followed([child for session in sessions for child in session.children if not child.followed])
+
+
+def _not_followed(children: Sequence[events.Process]) -> Iterator[Limit]:
+    """One limit for all: a data loader starts dozens."""
+    if not children:
+        return
+    reasons = list(dict.fromkeys(child.why or child.how for child in children))
+    more = f" and {len(reasons) - _REASONS_SHOWN} more reasons" if len(reasons) > _REASONS_SHOWN else ""
+    one = f"child process {children[0].child} was not followed"
+    what = one if len(children) == 1 else f"{len(children):,} child processes were not followed"
+    yield Limit(what, "; ".join(reasons[:_REASONS_SHOWN]) + more)
 
 
 def _limits(session: Session) -> Iterator[Limit]:
@@ -39,11 +60,8 @@ def _limits(session: Session) -> Iterator[Limit]:
             state = "took itself out" if error.removed else "failed"
             yield Limit(f"hook {error.hook} {state}", error.error)
     for name, capability in sorted(session.capabilities.items()):
-        if capability.state not in _QUIET and capability.why:
+        if capability.state != "on" and capability.why and not any(said in capability.why for said in _COVERED):
             yield Limit(f"{name}: {capability.state}", capability.why)
-    for child in session.children:
-        if not child.followed:
-            yield Limit(f"child process {child.child} was not followed", child.why or child.how)
     for hand_over in session.hand_overs:
         yield Limit(f"driver evidence: {hand_over.what}", hand_over.why or hand_over.to)
     for met in session.limits:

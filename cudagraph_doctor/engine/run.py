@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cudagraph_doctor import __version__
-from cudagraph_doctor.engine.limits import limits_of
+from cudagraph_doctor.engine.limits import limits_of_run
 from cudagraph_doctor.engine.merge import arrange
 from cudagraph_doctor.engine.overview import captures_of, device_of, processes_of, root_of
 from cudagraph_doctor.engine.registry import LoadedChecker, load_all
@@ -98,8 +98,6 @@ def report_on(
         states.append(state)
     root = root_of(sessions)
     arranged = arrange(findings)
-    several = len(sessions) > 1
-    limits = [limit for session in sessions for limit in limits_of(session, several=several)]
     return Report(
         argv=root.header.argv,
         exit=root.exit,
@@ -108,7 +106,7 @@ def report_on(
         captures=captures_of(sessions),
         checkers=tuple(states),
         findings=arranged,
-        limits=(*extra_limits, *limits),
+        limits=(*extra_limits, *limits_of_run(sessions)),
         tool_version=__version__,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,19 +31,31 @@ def facts(machine: Machine) -> list[tuple[str, str]]:
     return rows
 
 
-def text(machine: Machine, able: list[Ability]) -> str:
-    """Everything as plain lines."""
+def text(machine: Machine, able: list[Ability], width: int = 80) -> str:
+    """Everything as plain lines of at most `width` columns; a path is never broken."""
     rows = facts(machine)
-    width = max(len(name) for name, _ in rows)
-    lines = [f"{name:<{width}}  {value}" for name, value in rows]
+    names = max(len(name) for name, _ in rows)
+    lines = [line for name, value in rows for line in _hanging(f"{name:<{names}}  ", value, width)]
     lines += ["", "What can be done here"]
     for ability in able:
-        lines.append(f"  {'no ' if ability.lack else 'yes'}  {ability.what}")
+        lines += _hanging(f"  {'no ' if ability.lack else 'yes'}  ", ability.what, width)
         if ability.lack:
-            lines.append(f"         {ability.lack}")
+            lines += _hanging(" " * 9, ability.lack, width)
         if ability.way_out:
-            lines.append(f"         way out: {ability.way_out}")
+            lines += _hanging(" " * 9 + "way out: ", ability.way_out, width)
     return "\n".join(lines)
+
+
+def _hanging(label: str, value: str, width: int) -> list[str]:
+    """The value behind its label; its further lines stand under its first."""
+    return textwrap.wrap(
+        value,
+        width,
+        initial_indent=label,
+        subsequent_indent=" " * len(label),
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [label.rstrip()]
 
 
 def _gpu(gpu: Gpu) -> str:

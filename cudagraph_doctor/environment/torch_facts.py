@@ -8,15 +8,45 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-# Runs in the target's interpreter: any Python 3.8 or newer. It imports torch, but touches no device.
+from cudagraph_doctor._wire import ENV_TRACE
+
+# Runs in the target's interpreter: any Python 3.8 or newer. Importing torch takes seconds, so its version.py is read
+# (literals since torch 1.0); torch is imported only where there is none, as in some source builds.
 _QUESTION = r"""
 import json, sys
 answer = {"python": sys.version.split()[0], "executable": sys.executable}
-try:
+def literals(path):
+    import ast
+    found = {}
+    with open(path, encoding="utf-8") as file:
+        for node in ast.parse(file.read()).body:
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            for target in targets:
+                if isinstance(target, ast.Name) and isinstance(getattr(node, "value", None), ast.Constant):
+                    found[target.id] = node.value.value
+    return found
+def cudnn_of(cuda):
+    from importlib.metadata import version
+    try:
+        major, minor, patch = map(int, version("nvidia-cudnn-cu" + cuda.split(".")[0]).split(".")[:3])
+    except Exception:
+        return None  # built into torch, or of the system
+    return major * 10000 + minor * 100 + patch if major >= 9 else major * 1000 + minor * 100 + patch
+def torch_by_import():
     import torch
-    answer.update(
-        torch=str(torch.__version__), cuda=torch.version.cuda, hip=getattr(torch.version, "hip", None),
-        cudnn=torch.backends.cudnn.version() if torch.version.cuda and torch.backends.cudnn.is_available() else None)
+    return {"__version__": str(torch.__version__), "cuda": torch.version.cuda, "hip": torch.version.hip}
+try:
+    import importlib.util, os
+    spec = importlib.util.find_spec("torch")
+    if spec is None:
+        raise ModuleNotFoundError("No module named 'torch'")
+    try:
+        facts = literals(os.path.join(spec.submodule_search_locations[0], "version.py"))
+        facts["__version__"]
+    except Exception:
+        facts = torch_by_import()
+    answer.update(torch=facts["__version__"], cuda=facts.get("cuda"), hip=facts.get("hip"))
+    answer["cudnn"] = cudnn_of(facts["cuda"]) if facts.get("cuda") else None
 except Exception as error:
     answer["error"] = type(error).__name__ + ": " + str(error)
 try:
@@ -65,7 +95,8 @@ class TorchFacts:
 def ask_interpreter(executable: str | None = None, timeout: float = TIMEOUT) -> TorchFacts:
     """Ask an interpreter (by default ours) about its torch. Never raises."""
     program = executable or sys.executable
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}  # importing torch must not wake a device
+    environment = {key: value for key, value in os.environ.items() if key != ENV_TRACE}  # this question is no target
+    environment["CUDA_VISIBLE_DEVICES"] = ""  # importing torch must not wake a device
     try:
         result = subprocess.run(
             [program, "-c", _QUESTION],

@@ -30,8 +30,12 @@ def make(asked: str | None, target: str) -> tuple[str, str]:
         return _asked(os.path.abspath(asked))
     stem = "".join(c if c.isalnum() or c in "._" else "_" for c in os.path.basename(target))[:40] or "run"
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{stem}-{os.getpid()}"
-    folder = os.path.join(os.getcwd(), DEFAULT, name)
+    above = os.path.join(os.getcwd(), DEFAULT)
+    folder = os.path.join(above, name)
+    fresh = not os.path.exists(above)
     if not _unwritable(folder):
+        if fresh:
+            _keep_out_of_git(above)
         return folder, ""
     import tempfile
 
@@ -51,6 +55,12 @@ def _asked(folder: str) -> tuple[str, str]:
     if any(name.endswith((TRACE_SUFFIX, TRACE_SUFFIX + ".gz")) for name in held):
         raise UsageError(f"--trace {folder}: it holds the trace of another run", "Name another folder, or remove it.")
     return folder, _unwritable(folder)
+
+
+def _keep_out_of_git(folder: str) -> None:
+    """Traces hold source text and arguments: nobody should commit them by accident."""
+    with contextlib.suppress(OSError), open(os.path.join(folder, ".gitignore"), "x", encoding="ascii") as file:
+        file.write("*\n")
 
 
 def _unwritable(folder: str) -> str:

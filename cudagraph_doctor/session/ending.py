@@ -21,7 +21,8 @@ def exit_of(seals: Sequence[events.Seal], exceptions: Sequence[events.ExceptionR
         first_line = uncaught.chain[0].message.split("\n", 1)[0].strip()
         exception = f"{uncaught.chain[0].type}: {first_line}" if first_line else uncaught.chain[0].type
     if not seals:
-        return Exit(exception=exception, running=True)
+        # Nothing comes after an uncaught exception but the interpreter's own end, which nobody saw here.
+        return Exit(exception=exception, running=exception is None)
     telling = [seal for seal in seals if seal.returncode is not None or seal.signal] or list(seals)
     seal = telling[-1]
     return Exit(

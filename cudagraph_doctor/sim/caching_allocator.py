@@ -10,7 +10,6 @@ import bisect
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from cudagraph_doctor.sim.arena import AddressSpace, Arena
 
@@ -35,6 +34,8 @@ class Segment:
     small: bool
     stream: int
     pool: PrivatePool
+    shelf: list[tuple[int, int, Block]]
+    """Where its free blocks are kept, in the pool."""
     mapped: bool = True
 
 
@@ -87,7 +88,8 @@ class Statistics:
         """Count `amount` more."""
         self.current += amount
         self.allocated += amount
-        self.peak = max(self.peak, self.current)
+        if self.current > self.peak:  # noqa: PLR1730 - max() takes longer, and this is counted at each launch
+            self.peak = self.current
 
     def shrink(self, amount: int) -> None:
         """Count `amount` less."""
@@ -143,9 +145,7 @@ class CachingAllocator:
             block.write, block.reads = (0, 0), None
             self.blocks[block.address] = block
             in_use = self.bytes_in_use
-            in_use.current += block.size
-            in_use.peak = max(in_use.peak, in_use.current)
-            in_use.allocated += block.size
+            in_use.grow(block.size)
             self.bytes_requested += size
             self.allocations += 1
             return block
@@ -154,7 +154,7 @@ class CachingAllocator:
         shelf = pool.free.get((small, stream))
         if not shelf:
             return None
-        index = bisect.bisect_left(shelf, (size,))  # type: ignore[type-var]
+        index = bisect.bisect_left(shelf, (size,))
         return shelf.pop(index)[2] if index < len(shelf) else None
 
     def _new_segment(self, pool: PrivatePool, small: bool, stream: int, size: int) -> Block:
@@ -173,7 +173,7 @@ class CachingAllocator:
         if address is None:
             self.ooms += 1
             raise OutOfMemory
-        segment = Segment(address, wanted, small, stream, pool)
+        segment = Segment(address, wanted, small, stream, pool, pool.free.setdefault((small, stream), []))
         pool.segments.append(segment)
         self.bytes_reserved.grow(wanted)
         self.segments.grow(1)
@@ -193,9 +193,8 @@ class CachingAllocator:
         self._shelve(rest)
 
     def _shelve(self, block: Block) -> None:
-        segment = block.segment
-        shelf = segment.pool.free.setdefault((segment.small, segment.stream), [])
-        bisect.insort(shelf, (block.size, block.address, block))  # addresses differ: blocks are never compared
+        # Addresses differ: blocks are never compared.
+        bisect.insort(block.segment.shelf, (block.size, block.address, block))
 
     # ── release ─────────────────────────────────────────────────────────────────────────────────
     def free(self, block: Block) -> None:
@@ -226,7 +225,7 @@ class CachingAllocator:
     def _free_now(self, block: Block) -> None:
         block.free = True
         for neighbour in (block.before, block.after):
-            if neighbour is not None and neighbour.free and neighbour not in self._waiting:
+            if neighbour is not None and neighbour.free:
                 self._unshelve(neighbour)
                 if neighbour is block.before:
                     block.address, block.before = neighbour.address, neighbour.before
@@ -240,9 +239,8 @@ class CachingAllocator:
         self._shelve(block)
 
     def _unshelve(self, block: Block) -> None:
-        segment = block.segment
-        shelf = segment.pool.free[segment.small, segment.stream]
-        index = bisect.bisect_left(shelf, (block.size, block.address))  # type: ignore[type-var]
+        shelf = block.segment.shelf
+        index = bisect.bisect_left(shelf, (block.size, block.address))
         del shelf[index]
 
     def empty_cache(self) -> None:

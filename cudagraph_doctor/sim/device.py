@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import sys
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,9 @@ from cudagraph_doctor.sim.emission import Emit, nobody
 from cudagraph_doctor.sim.unavailable import WORKS_WITH, SimUnavailable
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
+    from cudagraph_doctor.sim.bindings.surface import BindingsSurface
     from cudagraph_doctor.sim.simulation import Simulation
 
 DEFAULT_MEMORY = 16 << 30
@@ -19,8 +23,9 @@ DEFAULT_MEMORY = 16 << 30
 class SimDevice:
     """The simulated devices of this process."""
 
-    def __init__(self, simulation: Simulation, keep_alive: object) -> None:
+    def __init__(self, simulation: Simulation, bindings: BindingsSurface, keep_alive: object) -> None:
         self.simulation = simulation
+        self._bindings = bindings
         self._keep_alive = keep_alive
 
     @property
@@ -49,6 +54,10 @@ class SimDevice:
         stream = self.simulation.driver.stream_of(stream_handle, device)
         return (0, 0, 0) if stream is None else capture_info(self.simulation.driver, stream)
 
+    def simulate_bindings(self, module: ModuleType) -> None:
+        """Simulate `cuda.bindings.runtime` or `cuda.bindings.driver` now, if it was not done at its import."""
+        self._bindings.replace_in(module)
+
     def error_log(self) -> list[str]:
         """What the driver's error log would say of each refused call, oldest first."""
         return list(self.simulation.driver.error_log)
@@ -68,8 +77,10 @@ def install(
     global _installed
     if _installed is not None:
         return _installed
-    if sys.platform != "linux":
-        raise SimUnavailable(f"the simulated device needs Linux; it works with {WORKS_WITH}")
+    if sys.platform != "linux" or platform.machine() not in {"x86_64", "amd64"}:
+        # The layout of C++ objects and the calling convention were seen on x86-64 only.
+        here = f"{platform.system()} {platform.machine()}"
+        raise SimUnavailable(f"the simulated device does not work on {here}; it works with {WORKS_WITH}")
     if os.environ.get("CUDA_VISIBLE_DEVICES") != "":
         # Otherwise a kernel that is not ours could reach a real GPU with host addresses.
         raise SimUnavailable("CUDA_VISIBLE_DEVICES must be empty before torch is imported (sim.prepare_environment)")
@@ -113,5 +124,4 @@ def _build(devices: int, memory: int) -> SimDevice:
     sim.pinned.install(hooks, hook_names())
     launcher = Launcher(sim)
     put_under_torch(sim, launcher)
-    put_under_bindings(sim)
-    return SimDevice(sim, Registration(launcher))
+    return SimDevice(sim, put_under_bindings(sim), Registration(launcher))

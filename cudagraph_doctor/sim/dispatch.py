@@ -11,6 +11,7 @@ win over a fallback). What stands behind each name:
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -28,8 +29,9 @@ Kernel = Callable[..., object]
 _COMPOSITE_KEYS = ("CompositeExplicitAutograd", "CompositeImplicitAutograd")
 # A backend that nobody registers for: its slot holds the composite kernel, as CUDA's does in a CPU build.
 _BLANK_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.VE)
-COMPUTED_WHOLE = frozenset({"aten::convolution", "aten::convolution_backward"})
-"""Composites that would choose among kernels by device, through stubs that are not dispatched."""
+COMPUTED_WHOLE = frozenset({"aten::convolution", "aten::convolution_backward", "aten::native_layer_norm"})
+"""Composites that would choose among kernels by device, through stubs that are not dispatched, or that CUDA computes in
+one kernel as the CPU does."""
 _FOREIGN = ("c10d::", "symm_mem::", "_native::", "inductor_prims::")
 """Communication and generated code: not simulated, see `not_simulated`."""
 
@@ -95,9 +97,9 @@ class Registration:
 
     def _resolve(self, op: Any) -> Kernel:
         name: str = op.name()
-        plan = OperatorPlan(op, SUBSTITUTES.get(name))
+        plan = OperatorPlan(op, SUBSTITUTES.get(name), SUBSTITUTES.get(f"{name}.out"))
         if plan.view:
-            return lambda *args, **kwargs: op.redispatch(CPU_KEYS, *args, **kwargs)
+            return functools.partial(op._handle.redispatch_boxed, CPU_KEYS)
         if not plan.substituted and not _computable(name):
             return self._launcher.entry(self._refusal(name))
         return self._launcher.kernel(plan)

@@ -16,8 +16,8 @@ import torch
 
 from cudagraph_doctor.sim.caching_allocator import Block
 from cudagraph_doctor.sim.kernels.host_operands import HostOperands
-from cudagraph_doctor.sim.kernels.random import RandomState
 from cudagraph_doctor.sim.kernels.host_views import HostViews
+from cudagraph_doctor.sim.kernels.random import RandomState
 from cudagraph_doctor.sim.operator_plan import OperatorPlan
 from cudagraph_doctor.sim.planned_launch import planned
 from cudagraph_doctor.sim.recording import Recorder
@@ -38,7 +38,7 @@ class Launcher:
         self.host = HostOperands(sim)
         self.random = RandomState(sim)
         self.views = HostViews(sim.arena)
-        self.recorder = Recorder(sim, self.host, self.random)
+        self.recorder = Recorder(sim, self.host, self.views, self.random)
         self._views = sim.arena.typed
         self._base = sim.arena.base
 
@@ -151,8 +151,7 @@ class Launcher:
                 host[place] = view(plan, device, value)
             elif isinstance(value, (list, tuple)):
                 host[place] = self._list_to_host(plan, device, value, reads)
-            else:
-                pass  # a number for a Tensor argument stays one: its dtype gives way to the tensors'
+            # else a number, which the dispatcher unwraps: it stays one, as its dtype gives way to the tensors'
         if plan.device_place is not None and plan.device_place < count and host[plan.device_place] is not None:
             host[plan.device_place] = _CPU
         if not kwargs:

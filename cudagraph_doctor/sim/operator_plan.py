@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,6 +17,8 @@ class ArgumentKind(enum.Enum):
     NUMBER = 3
     """A Scalar: its type decides, not its value."""
     VALUE = 4
+    MIXED = 5
+    """A list of tensors with gaps."""
 
 
 class OperatorPlan:
@@ -42,7 +45,7 @@ class OperatorPlan:
         "written",
     )
 
-    def __init__(self, op: Any, substitute: Any | None = None) -> None:
+    def __init__(self, op: Any, substitute: Any | None = None, substitute_out: Any | None = None) -> None:
         schema = op._schema
         self.op = op
         self.call = substitute or op._op
@@ -75,6 +78,13 @@ class OperatorPlan:
         self.random = torch.Tag.nondeterministic_seeded in op.tags
         self.device_place = places.get("device")
         self.out_call = None if self.written or self.random or self.view else _out_variant(op, substitute)
+        """Computes it into `out=`; None if the CPU has no kernel that does."""
+        if substitute_out is not None:
+            self.out_call = substitute_out
+        if _refuses_numbers(op):
+            self.call = _with_numbers_as_tensors(self.call, self.tensor_places)
+            if self.out_call is not None:
+                self.out_call = _with_numbers_as_tensors(self.out_call, self.tensor_places)
         self.argument_kinds = tuple(_kind(str(a.type)) for a in schema.arguments if not a.kwarg_only)
         self.plannable = self._has_known_geometry()
         """The result's geometry follows from the arguments' geometry and from numbers: see `planned_launch`."""
@@ -82,7 +92,8 @@ class OperatorPlan:
     def _has_known_geometry(self) -> bool:
         if self.has_generator or self.random or self.view or self.device_place is not None:
             return False
-        if ArgumentKind.TENSOR not in self.argument_kinds and ArgumentKind.TENSORS not in self.argument_kinds:
+        kinds = set(self.argument_kinds)
+        if ArgumentKind.MIXED in kinds or kinds.isdisjoint((ArgumentKind.TENSOR, ArgumentKind.TENSORS)):
             return False
         if torch._C._dispatch_has_kernel_for_dispatch_key(self.op.name(), "Negative"):
             return False  # operands with the negative bit reach the kernel
@@ -100,12 +111,51 @@ class OperatorPlan:
         return None
 
 
+def _refuses_numbers(op: Any) -> bool:
+    """Whether Python may not call it with a number for a tensor, as its own overload for numbers does from C++."""
+    namespace, _, name = op._schema.name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), name)
+    if torch._C._should_allow_numbers_as_tensors(name.removesuffix("_")):
+        return False
+    return any("Scalar" in overload for overload in packet.overloads())
+
+
+def _with_numbers_as_tensors(call: Callable[..., Any], places: tuple[int, ...]) -> Callable[..., Any]:
+    def called(*args: Any, **kwargs: Any) -> Any:
+        given = list(args)
+        for place in places:
+            if place < len(given) and isinstance(given[place], (bool, int, float, complex)):
+                given[place] = torch.tensor(given[place], device="cpu")
+        return call(*given, **kwargs)
+
+    return called
+
+
 def _kind(type_name: str) -> ArgumentKind:
     if type_name in ("Tensor", "Optional[Tensor]"):
         return ArgumentKind.TENSOR
     if type_name == "List[Tensor]":
         return ArgumentKind.TENSORS
+    if "Tensor" in type_name:
+        return ArgumentKind.MIXED
     return ArgumentKind.NUMBER if type_name in ("number", "Optional[number]") else ArgumentKind.VALUE
+
+
+def _relu(x: Any, out: Any) -> Any:
+    return torch._C._VariableFunctions.clamp_min(x, 0, out=out)
+
+
+_TWINS = {"aten::relu": _relu}
+"""`out=` variants of operators that have none with a kernel: relu is defined as clamp_min with 0."""
+
+_RESIZING = frozenset({"huber_loss", "mse_loss", "smooth_l1_loss", "soft_margin_loss"})
+"""Operators whose `out=` kernel uses the output for something larger first, and warns of the resize."""
+
+_BOUND = frozenset({
+    "abs", "add", "addmm", "baddbmm", "bmm", "clamp_min", "cos", "div", "eq", "exp", "ge", "gt", "le", "lt", "maximum",
+    "minimum", "mm", "mul", "ne", "neg", "reciprocal", "rsqrt", "sigmoid", "sin", "sqrt", "sub", "tanh",
+})  # fmt: skip
+"""Operators whose Python binding takes what the operator takes: half the time of a call by overload."""
 
 
 def _out_variant(op: Any, substitute: Any | None) -> Any | None:
@@ -114,6 +164,10 @@ def _out_variant(op: Any, substitute: Any | None) -> Any | None:
     A replay with it writes straight into the node's output.
     """
     schema = op._schema
+    if op._opname in _RESIZING:
+        return None
+    if (twin := _TWINS.get(op.name())) is not None:
+        return twin
     if substitute is not None or len(schema.returns) != 1 or str(schema.returns[0].type) != "Tensor":
         return None
     name = schema.overload_name
@@ -127,7 +181,7 @@ def _out_variant(op: Any, substitute: Any | None) -> Any | None:
         outs = [argument.name for argument in arguments if argument.alias_info is not None]
         same = [(argument.name, str(argument.type)) for argument in arguments if argument.alias_info is None]
         if outs == ["out"] and same == wanted and _has_kernel(twin.name()):
-            return twin._op
+            return getattr(torch._C._VariableFunctions, op._opname) if op._opname in _BOUND else twin._op
     return None
 
 

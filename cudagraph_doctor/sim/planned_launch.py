@@ -77,12 +77,13 @@ def planned(sim: Simulation, views: HostViews, plan: OperatorPlan, general: Kern
 
 
 def _prepare(views: HostViews, kinds: tuple[ArgumentKind, ...], args: tuple[Any, ...]) -> Prepared | None:
-    """(arguments of the CPU kernel, what the result's geometry depends on, device); None if one is out of the ordinary."""
+    """(arguments of the CPU kernel, what the result's geometry depends on, device); None if one is unusual."""
     known = views.known
     host: list[Any] = []
     kind: list[object] = []
     device = -1
-    absorbed = number_place = -1
+    number_place = -1
+    beside: torch.dtype | None = None
     for what, value in zip(kinds, args):  # noqa: B905 - defaults are left out
         cls = value.__class__
         if what is _TENSOR:
@@ -93,8 +94,8 @@ def _prepare(views: HostViews, kinds: tuple[ArgumentKind, ...], args: tuple[Any,
                 tensor, geometry, device, absorbs = view
                 host.append(tensor)
                 kind.append(geometry)
-                if absorbs:
-                    absorbed = 1
+                if absorbs is not None:
+                    beside = absorbs if beside is None or beside is absorbs else torch.float64
             elif cls is float or cls is int:
                 number_place = len(host)
                 host.append(value)
@@ -119,8 +120,8 @@ def _prepare(views: HostViews, kinds: tuple[ArgumentKind, ...], args: tuple[Any,
             kind.append((cls, tuple(value)) if cls is list or cls is tuple else (cls, value))
     if device < 0:
         return None
-    if number_place >= 0 and absorbed > 0:
-        host[number_place] = views.number(host[number_place])
+    if number_place >= 0 and beside is not None:
+        host[number_place] = views.number(host[number_place], beside)
     return host, kind, device
 
 
@@ -133,8 +134,8 @@ def _plain(plan: OperatorPlan, kwargs: dict[str, Any], kind: list[object]) -> bo
     return True
 
 
-def _learn(layouts: dict[tuple[object, ...], Layout], key: tuple[object, ...], result: object) -> object:
-    if type(result) is _Tensor and result.numel() and not result.dtype.is_complex:
+def _learn(layouts: dict[tuple[object, ...], Layout], key: tuple[object, ...], result: Any) -> object:
+    if isinstance(result, _Tensor) and result.numel() and not result.dtype.is_complex:
         if len(layouts) >= _MOST_KINDS:
             layouts.clear()
         layouts[key] = Layout(result.dtype, result.shape, result.stride())
@@ -146,5 +147,5 @@ def _tensors(args: tuple[Any, ...]) -> list[torch.Tensor]:
     for value in args:
         for part in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(part, _Tensor):
-                found.append(part)
+                found.append(part)  # noqa: PERF401 - two loops in one comprehension are no clearer
     return found

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from cudagraph_doctor.sim.kernels.host_operands import HostOperands
+from cudagraph_doctor.sim.kernels.host_views import HostViews
 from cudagraph_doctor.sim.kernels.random import RandomState
 from cudagraph_doctor.sim.operator_plan import OperatorPlan
 from cudagraph_doctor.sim.simulation import Simulation
@@ -20,8 +21,9 @@ _META = torch.device("meta")
 class Recorder:
     """Turns a launch on a capturing stream into a node."""
 
-    def __init__(self, sim: Simulation, host: HostOperands, random: RandomState) -> None:
+    def __init__(self, sim: Simulation, host: HostOperands, views: HostViews, random: RandomState) -> None:
         self._sim = sim
+        self._views = views
         self._host = host
         self._random = random
 
@@ -46,9 +48,12 @@ class Recorder:
             return view.clone()  # a kernel argument: its value is in the node from now on
 
         host_args = [_each_tensor(value, frozen) for value in args]
-        for place in plan.tensor_places:
-            if place < len(host_args) and isinstance(host_args[place], (bool, int, float, complex)):
-                host_args[place] = torch.tensor(host_args[place])
+        absorbing = {tensor.dtype for tensor in tensors if tensor.is_floating_point() and tensor.dim()}
+        if absorbing:
+            beside = absorbing.pop() if len(absorbing) == 1 else torch.float64
+            for place in plan.tensor_places:
+                if place < len(host_args) and isinstance(host_args[place], (int, float)):
+                    host_args[place] = self._views.number(host_args[place], beside)
         host_kwargs = {name: _each_tensor(value, frozen) for name, value in kwargs.items()}
         _replace_device(plan, host_args, host_kwargs, torch.device("cpu"))
         shaped, shaped_written = self._shapes(plan, host_args, host_kwargs)

@@ -9,6 +9,7 @@ the first field of the structure, the data pointer. `collect` finds the rows tha
 from __future__ import annotations
 
 import ctypes
+import functools
 import mmap
 import struct
 import threading
@@ -66,6 +67,9 @@ class Layout:
         self.nbytes = 0 if 0 in size else span * dtype.itemsize
 
 
+_layout = functools.lru_cache(maxsize=4096)(Layout)
+
+
 def dlpack_dtype(dtype: torch.dtype) -> tuple[int, int]:
     """(type code, bits) of a dtype. Raises NotImplementedError for one that DLPack does not know."""
     try:
@@ -117,7 +121,7 @@ class TensorFactory:
 
         Raises NotImplementedError for a dtype that DLPack does not know (quantized, sub-byte).
         """
-        return self.lay_out(address, block, device, Layout(dtype, size, stride))
+        return self.lay_out(address, block, device, _layout(dtype, tuple(size), tuple(stride)))
 
     def lay_out(self, address: int, block: Block | None, device: int, layout: Layout) -> torch.Tensor:
         """Like `make`, with the geometry worked out before."""

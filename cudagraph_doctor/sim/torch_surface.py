@@ -14,6 +14,7 @@ import torch
 import torch.utils._device
 
 from cudagraph_doctor.sim.backward import run_backward_on_callers_streams
+from cudagraph_doctor.sim.compiled_functions import compile_passes_through
 from cudagraph_doctor.sim.launch import Launcher
 from cudagraph_doctor.sim.random_generators import make_generator_class
 from cudagraph_doctor.sim.simulation import Simulation
@@ -62,7 +63,7 @@ def put_under_torch(sim: Simulation, launcher: Launcher) -> None:
     _cuda_module(replaced, len(sim.allocators))
     _accelerator(sim, replaced)
     run_backward_on_callers_streams(sim)
-    _compile_passes_through(sim)
+    compile_passes_through(sim)
     _storages_on_device()
 
 
@@ -111,25 +112,6 @@ def _accelerator(sim: Simulation, replaced: dict[str, Any]) -> None:
         streams.streams[found.device] = found
 
     core._accelerator_setStream = set_stream
-
-
-def _compile_passes_through(sim: Simulation) -> None:
-    """`torch.compile` returns what it was given: the code that it would generate cannot run here."""
-
-    def passed_through(model: Any) -> Any:
-        sim.driver.emit({
-            "k": "limit",
-            "what": "torch.compile",
-            "reason": "the function runs uncompiled; what Inductor generates for a GPU is not checked",
-            "fatal": True,
-        })  # fmt: skip
-        return model
-
-    def compile(model: Any = None, **_options: Any) -> Any:
-        return passed_through if model is None else passed_through(model)
-
-    torch.compile = compile
-    torch.nn.Module.compile = lambda self, *_args, **_kwargs: passed_through(self)
 
 
 def _storages_on_device() -> None:

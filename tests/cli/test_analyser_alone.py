@@ -35,7 +35,9 @@ def check_alone(*paths: str) -> list[dict]:
 
 
 def test_hand_written_traces(traces):
-    assert check_alone(*traces.values()) == [to_dict(diagnose([path], Options(timelines=True))) for path in traces.values()]
+    assert check_alone(*traces.values()) == [
+        to_dict(diagnose([path], Options(timelines=True))) for path in traces.values()
+    ]
 
 
 def test_recorded_traces():

@@ -39,6 +39,21 @@ def test_options_and_their_exit_codes(traces, options, code):
     assert main(["check", traces["broken"], *options]) in ({code, 0} if code == 7 else {code})
 
 
+LACKING = "driver evidence was required; the run had python evidence"
+
+
+def test_evidence_that_was_required_and_lacks_is_said(traces, capsys):
+    assert main(["check", "--require-evidence", traces["clean"]]) == 3
+    assert f"✗ {LACKING}\n" in capsys.readouterr().out
+    assert main(["check", "--require-evidence", "--format", "json", traces["clean"]]) == 3
+    assert LACKING in [limit["what"] for limit in json.loads(capsys.readouterr().out)["limits"]]
+
+
+def test_evidence_that_suffices_is_not_mentioned(traces, capsys):
+    assert main(["check", "--require-evidence", "--evidence", "python", traces["clean"]]) == 0
+    assert "was required" not in capsys.readouterr().out
+
+
 def test_json_on_standard_output(traces, capsys):
     assert main(["check", "--format", "json", traces["broken"]]) == 1
     report = json.loads(capsys.readouterr().out)

@@ -7,6 +7,8 @@ import pytest
 from cudagraph_doctor.cli import follow
 from cudagraph_doctor.engine.run import diagnose
 from cudagraph_doctor.errors import TraceError
+from cudagraph_doctor.testing import TraceBuilder
+from cudagraph_doctor.trace import events
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +37,17 @@ def test_each_finding_is_said_once(traces, capsys):
     said = capsys.readouterr().err.splitlines()
     assert len(said) == len(set(said)) == len(report.findings)
     assert "CGD101 error" in said[0]
+
+
+def test_the_seal_behind_an_exception_is_waited_for_once(tmp_path):
+    trace = TraceBuilder()
+    trace.exception(events.Link(type="ValueError", message="x"))
+    trace.write(tmp_path / "raised.jsonl")
+    trace.seal(1)
+    trace.write(tmp_path / "sealed.jsonl")
+    raised, sealed = tmp_path / "raised.jsonl", tmp_path / "sealed.jsonl"
+    assert follow.follow_findings(readings(raised, sealed)[0]).exit.returncode == 1
+    assert follow.follow_findings(readings(raised, raised)[0]).exit.returncode is None
 
 
 def test_an_empty_folder_is_waited_for(traces):

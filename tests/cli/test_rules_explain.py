@@ -40,6 +40,26 @@ def test_explain_a_checker_explains_all_its_rules(capsys):
     assert "CGD118 not-capturable-state" in shown
 
 
+def test_explain_fits_a_pipe_and_leaves_code_as_it_is(capsys):
+    from cudagraph_doctor.engine.registry import load_all
+
+    rules = [rule for checker in load_all() for rule in checker.rules]
+    assert main(["explain", *(rule.id for rule in rules)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if len(line) > 80 and not line.startswith("    ")] == []
+    code = [line for rule in rules for block in rule.text.split("```")[1::2] for line in block.splitlines()[1:]]
+    assert {f"    {line}" for line in code} <= set(lines)
+
+
+def test_a_list_keeps_its_items_and_hangs_their_lines():
+    from cudagraph_doctor.cli.rule_text import terminal_text
+    from cudagraph_doctor.findings import Rule, Severity
+
+    rule = Rule("TST1", "one", Severity.ERROR, "What.", "Text:\n- alpha beta gamma\n  delta epsilon\n- zeta\n\nEnd.")
+    body = terminal_text(rule, {}, 20).splitlines()[3:]
+    assert body == ["Text:", "- alpha beta gamma", "  delta epsilon", "- zeta", "", "End."]
+
+
 def test_explain_an_unknown_rule(capsys):
     assert main(["explain", "CGD1O1"]) == 2
     assert "CGD101" in capsys.readouterr().err

@@ -175,6 +175,12 @@ class TestHowTheTargetEnded:
         note = finding(level=Severity.NOTE, consequences=(Consequence("CUDA error", "RuntimeError"),))
         assert status(report(note, exit=ended)) == 7
 
+    def test_an_exception_of_which_nobody_saw_the_status(self):
+        assert status(report(exit=Exit(exception="ValueError: x"))) == 7
+
+    def test_an_exception_does_not_outweigh_a_good_status(self):
+        assert status(report(exit=Exit(0, exception="ValueError: x"))) == 0
+
     def test_findings_win_over_an_unexplained_end(self):
         assert status(report(finding(), exit=Exit(3))) == 1
 

@@ -202,6 +202,32 @@ def test_what_could_not_be_seen_is_told_with_its_reason():
     assert {what for what, limit in found.items() if limit.incomplete} == {"5 records were lost", "NCCL"}
 
 
+@pytest.mark.parametrize(
+    "why", ["covered by the simulated device; more", "not beside the device, which records its calls itself"]
+)
+def test_what_something_stronger_sees_is_no_gap(why):
+    made = trace()
+    made.capability("streams", "off", why)
+    assert limits(made) == {}
+
+
+def test_what_processes_share_is_said_once(tmp_path):
+    for pid in (11, 12, 13):
+        made = trace(pid=pid)
+        made.capability("gc", "unavailable", "this Python has no callbacks")
+        if pid == 12:
+            made.add(events.Lost, count=2, why="disk full")
+        for child in range(4):
+            made.add(events.Process, child=100 * pid + child, how="spawn", followed=False, why="not Python")
+        made.write(tmp_path / f"{pid}.jsonl")
+    found = diagnose_trace(tmp_path, checkers=[Yields]).limits
+    assert [(limit.what, limit.reason) for limit in found] == [
+        ("3 processes: gc: unavailable", "this Python has no callbacks"),
+        ("process 12: 2 records were lost", "disk full"),
+        ("12 child processes were not followed", "not Python"),
+    ]
+
+
 def test_damage_makes_the_diagnosis_incomplete_but_not_a_line_torn_by_death(tmp_path):
     made = trace()
     lines = made.encode().splitlines(keepends=True)

@@ -44,3 +44,38 @@ def test_a_crash_is_an_answer(interpreter):
 
 def test_silence_is_an_answer(interpreter):
     assert ask_interpreter(interpreter("exec sleep 20"), timeout=0.2).why == "no answer within 0 s"
+
+
+@pytest.fixture
+def torch_folder(tmp_path, monkeypatch):
+    """Makes a torch that cannot be imported, with this text in its version.py."""
+
+    def make(version: str) -> None:
+        (tmp_path / "torch").mkdir()
+        (tmp_path / "torch" / "__init__.py").write_text("raise ImportError('imported')")
+        (tmp_path / "torch" / "version.py").write_text(version)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        monkeypatch.chdir(tmp_path)
+
+    return make
+
+
+def test_torch_is_read_and_not_imported(torch_folder):
+    torch_folder(
+        "from typing import Optional\n__version__ = '2.11.0+cu130'\ncuda: Optional[str] = '13.0'\nhip: str = None\n"
+    )
+    facts = ask_interpreter()
+    assert (facts.torch, facts.cuda, facts.hip, facts.why) == ("2.11.0+cu130", "13.0", None, None)
+
+
+def test_a_torch_that_does_not_tell_its_version_is_imported(torch_folder):
+    torch_folder("from somewhere import __version__\n")
+    assert ask_interpreter().why == "ImportError: imported"
+
+
+def test_the_question_is_not_recorded(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDAGRAPH_DOCTOR_TRACE", "x")
+    program = tmp_path / "python"
+    program.write_text('#!/bin/sh\necho >&2 "trace=$CUDAGRAPH_DOCTOR_TRACE"; exit 1\n')
+    program.chmod(0o755)
+    assert ask_interpreter(str(program)).why == "trace="

@@ -41,6 +41,21 @@ def test_default_is_a_fresh_folder_below_the_current_one(tmp_path, monkeypatch) 
     assert not why
 
 
+def test_what_we_make_is_kept_out_of_git(monkeypatch, tmp_path) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder.make(None, "x.py")
+    ignored = tmp_path / folder.DEFAULT / ".gitignore"
+    assert ignored.read_text() == "*\n"
+    ignored.unlink()
+    folder.make(None, "x.py")
+    assert not ignored.exists(), "the user removed it"
+
+
+def test_a_folder_that_was_asked_for_gets_no_file_of_ours(tmp_path) -> None:
+    folder.make(str(tmp_path / "mine"), "x.py")
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
 def test_default_goes_elsewhere_where_nothing_can_be_written(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr("os.getcwd", lambda: "/proc")
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))

@@ -9,8 +9,17 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from cudagraph_doctor.findings import CheckerState, Location, RuleState
-from cudagraph_doctor.report import CaptureInfo, DeviceInfo, EvidenceSpan, Exit, ProcessInfo, StatusStep, Timeline
+from cudagraph_doctor.findings import CheckerState, Location, RuleState, Severity
+from cudagraph_doctor.report import (
+    CaptureInfo,
+    DeviceInfo,
+    EvidenceSpan,
+    Exit,
+    ProcessInfo,
+    StatusStep,
+    Timeline,
+    refused,
+)
 from cudagraph_doctor.reporters import table
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -58,6 +67,26 @@ def test_no_python_line(report_with, finding):
         captures=(CaptureInfo(1, 0, "abandoned", 0, None),),
     )
     assert_snapshot("no_python_line", render(report))
+
+
+def test_an_end_that_nothing_explains_is_not_shown_as_clean(report_with):
+    text = render(report_with(exit=Exit(1, exception="ValueError: x")))
+    assert "! No finding explains how the target ended: 1 rule checked" in text
+    assert "✓" not in text
+    assert "No findings" not in text
+
+
+def test_a_warning_beside_an_end_that_nothing_explains(report_with, finding):
+    text = render(report_with((finding(level=Severity.WARNING),), exit=Exit(exception="OSError: x")), width=120)
+    assert "its end was not seen; it raised OSError" in text
+    assert "1 warning · no finding explains how the target ended" in text
+
+
+def test_what_was_required_and_lacks_stands_in_red_and_once(report_with):
+    why = "driver evidence was required; the run had simulated evidence"
+    refusing = refused(report_with(), why)
+    assert render(refusing).count(why) == 1
+    assert f"\x1b[1;31m✗ {why}" in render(refusing, color=True)
 
 
 def step(what, at, before, after, call, line, **fields):

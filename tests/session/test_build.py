@@ -20,6 +20,18 @@ def test_without_a_seal_it_is_still_running(trace):
     assert trace.session().exit.running
 
 
+def test_without_a_seal_an_uncaught_exception_is_its_end(trace):
+    trace.exception(events.Link(type="ValueError", message="no such head"))
+    ended = trace.session().exit
+    assert (ended.running, ended.abnormal, ended.exception) == (False, True, "ValueError: no such head")
+
+
+def test_its_own_seal_knows_no_status_and_the_exception_counts(trace):
+    trace.exception(events.Link(type="ValueError", message="no such head"))
+    trace.add(events.Seal)
+    assert trace.session().exit.abnormal
+
+
 def test_a_seal_says_how_it_ended(trace):
     trace.exception(events.Link(type="ValueError", message="no such head\nsecond line"))
     trace.seal(1)

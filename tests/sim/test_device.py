@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 
 def test_tensors_are_plain_and_memory_is_real(on_device):
     status, _out, err, _ = on_device("""
@@ -203,3 +205,73 @@ x.sub_(1)
     racing = source.format(more="\nwith torch.cuda.stream(a):\n    x.add_(1)")
     _, _, err, records = on_device(racing)
     assert [r["what"] for r in records if r["k"] == "race"] == ["write after unordered write"], err
+
+
+def test_number_beside_a_tensor_where_the_operator_takes_tensors_only(on_device):
+    status, out, err, _ = on_device(
+        "import torch\n"
+        "x = torch.arange(6, device='cuda')\n"
+        "print((x % 4).tolist(), (x.float() % 4).tolist(), (x & 3).tolist(), x.float().fmod(2).tolist())\n"
+        "g = torch.cuda.CUDAGraph()\n"
+        "with torch.cuda.graph(g):\n"
+        "    y = x % 4\n"
+        "g.replay()\n"
+        "print(y.tolist())\n"
+    )
+    assert status == 0, err
+    modulo = [0, 1, 2, 3, 0, 1]
+    assert out.splitlines() == [f"{modulo} {[float(v) for v in modulo]} {modulo} {[0.0, 1.0] * 3}", f"{modulo}"]
+
+
+def test_replayed_loss_warns_of_nothing(on_device):
+    status, _, err, _ = on_device(
+        "import torch\n"
+        "x = torch.ones(6, 1, device='cuda')\n"
+        "g = torch.cuda.CUDAGraph()\n"
+        "with torch.cuda.graph(g):\n"
+        "    y = torch.nn.functional.mse_loss(x, x * 3)\n"
+        "g.replay()\n"
+        "assert y.item() == 4\n"
+    )
+    assert (status, err) == (0, "")
+
+
+def test_captured_event_never_happens(on_device):
+    """H200: query, synchronize and elapsed_time fail with 1 (invalid argument) after the capture."""
+    status, out, err, _ = on_device(
+        "import torch\n"
+        "x = torch.ones(4, device='cuda')\n"
+        "done = torch.cuda.Event()\n"
+        "g = torch.cuda.CUDAGraph()\n"
+        "with torch.cuda.graph(g):\n"
+        "    x.add_(1)\n"
+        "    done.record()\n"
+        "g.replay()\n"
+        "try:\n"
+        "    done.query()\n"
+        "except torch.AcceleratorError as error:\n"
+        "    print(error.error_code)\n"
+        "done.record()\n"
+        "print(done.query())\n"
+    )
+    assert (status, out.split()) == (0, ["1", "True"]), err
+
+
+@pytest.mark.parametrize(("thread", "status"), [("", 0), ("threaded", 1)])
+def test_new_pinned_memory_is_allowed_on_the_capturing_stream_only(on_device, thread, status):
+    source = (
+        "import threading, torch\n"
+        "x = torch.ones(4, device='cuda')\n"
+        "torch.cuda.synchronize()\n"
+        "def fill():\n"
+        "    torch.ones(1 << 16).pin_memory()\n"
+        "def threaded():\n"
+        "    worker = threading.Thread(target=fill)\n"
+        "    worker.start()\n"
+        "    worker.join()\n"
+        "g = torch.cuda.CUDAGraph()\n"
+        "with torch.cuda.graph(g):\n"
+        f"    {thread or 'fill'}()\n"
+        "    x.add_(1)\n"
+    )
+    assert on_device(source)[0] == status

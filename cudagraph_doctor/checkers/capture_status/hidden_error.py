@@ -123,9 +123,10 @@ def consequences(session: Session, capture: CaptureState, told: Told) -> tuple[C
         if record.where == "uncaught" and any(link.message == told.message for link in record.chain):
             head = record.chain[0]
             said = f"{head.type}: {first_line(head.message)}".rstrip(": ")
-            found.append(
-                Consequence(f"the program ended with {said}", head.code or head.type, session.location(head.stack))
-            )
+            place = session.location(head.stack)
+            if exc is not None and found and first_line(head.message) == first_line(exc.message):
+                place = found.pop().location  # the end of the capture raised it: told once
+            found.append(Consequence(f"the program ended with {said}", head.code or head.type, place))
     return tuple(found)
 
 

@@ -6,7 +6,7 @@ import ast
 import builtins
 from typing import TYPE_CHECKING
 
-from cudagraph_doctor.checkers.code.edit import indent_of, replace_lines, replace_nodes
+from cudagraph_doctor.checkers.code.edit import comment_lines, free_name, indent_of, replace_lines, replace_nodes
 from cudagraph_doctor.checkers.code.expression import Expression, called, dotted, names_in
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def fix_for(
     if node is None or statement is None:
         return None
     if isinstance(node, ast.Call) and called(node) in {"copy_", "to", "cuda"} and (pinned or called(node) == "copy_"):
-        return _non_blocking(found, location, node, pinned=pinned)
+        return _non_blocking(session, capture, found, location, node, pinned=pinned)
     if isinstance(node, ast.Subscript):
         index = index_of(node)
         if index is None:
@@ -38,9 +38,9 @@ def fix_for(
         return replace_nodes(found.source, location, statement, constant)
     operand = host_operand(found, host)
     if operand is not None:
-        name = f"{operand.id}_cuda" if isinstance(operand, ast.Name) else "operand_cuda"
-        comment = f"made before the capture: {name} = {found.full(operand)}.cuda()"
-        return replace_nodes(found.source, location, statement, {operand: name}, comment)
+        name = free_name(found.source, f"{operand.id}_cuda" if isinstance(operand, ast.Name) else "operand_cuda")
+        made = f"{name} = {found.full(operand)}.cuda()"
+        return _before_region(session, capture, found, location, {operand: name}, made, names_in(operand))
     if called(node) in _MAKERS | {"to", "cuda"}:
         return _hoist(session, capture, found, location, node)
     return None
@@ -80,17 +80,23 @@ def index_of(node: ast.Subscript) -> ast.expr | None:
     )
 
 
-def _non_blocking(found: Expression, location: Location, node: ast.Call, *, pinned: bool) -> Fix | None:
-    """`x.copy_(staging)` becomes `x.copy_(staging, non_blocking=True)`."""
+def _non_blocking(
+    session: Session, capture: CaptureState, found: Expression, location: Location, node: ast.Call, *, pinned: bool
+) -> Fix | None:
+    """`x.copy_(staging)` becomes `x.copy_(staging, non_blocking=True)`, from a pinned buffer made before."""
     assert found.statement is not None
     arguments = [found.full(a) for a in node.args]
-    if not pinned and arguments:
-        arguments[0] = f"{arguments[0]}_pinned" if arguments[0].isidentifier() else arguments[0]
+    origin = node.args[0] if node.args else None
+    buffer = ""
+    if not pinned and origin is not None:
+        named_after = origin.id if isinstance(origin, ast.Name) else "staging"
+        arguments[0] = buffer = free_name(found.source, f"{named_after}_pinned")
     named = [f"{k.arg}={found.full(k.value)}" for k in node.keywords if k.arg and k.arg != "non_blocking"]
     new = f"{found.full(node.func)}({', '.join([*arguments, *named, 'non_blocking=True'])})"
-    origin = found.full(node.args[0]) if node.args else ""
-    comment = "" if pinned or not origin else f"before the capture: {arguments[0]} = {origin}.pin_memory()"
-    return replace_nodes(found.source, location, found.statement, {node: new}, comment)
+    if not buffer or origin is None:
+        return replace_nodes(found.source, location, found.statement, {node: new})
+    made = f"{buffer} = {found.full(origin)}.pin_memory()"
+    return _before_region(session, capture, found, location, {node: new}, made, names_in(origin))
 
 
 def _scalar_constant(found: Expression, node: ast.expr) -> dict[ast.expr, str] | None:
@@ -136,7 +142,7 @@ def _hoist_index(
     name = (
         f"{index.id}_cuda"
         if isinstance(index, ast.Name)
-        else _free_name(found, f"{_target_name(found) or base or 'rows'}_index")
+        else free_name(found.source, f"{_target_name(found) or base or 'rows'}_index")
     )
     return _before_region(
         session, capture, found, location, {index: name}, f"{name} = {made}", names_in(index) | names_in(node.value)
@@ -152,7 +158,7 @@ def _hoist(
     made = f"{name or 'static_value'} = {found.full(node)}"
     if name and isinstance(statement, ast.Assign) and statement.value is node:
         return _before_region(session, capture, found, location, None, made, names_in(node))
-    buffer = _free_name(found, "static_value")
+    buffer = free_name(found.source, "static_value")
     return _before_region(
         session, capture, found, location, {node: buffer}, f"{buffer} = {found.full(node)}", names_in(node)
     )
@@ -169,35 +175,23 @@ def _before_region(
 ) -> Fix | None:
     """The making of a tensor moved before the capture.
 
-    Above the function that is captured or above the `with` block, if every name is known there; otherwise the line
-    itself uses the tensor, and a comment says what to make where.
+    Above the function that is captured or above the `with` block, if every name is known there; None otherwise: the
+    finding's words say what to make, only the user knows where.
     """
     source, statement = found.source, found.statement
     assert statement is not None
+    anchor = _anchor(session, capture, found, location, reads)
+    if anchor is None:
+        return None
     target = made.partition(" = ")[0]
     constant = reads <= {"torch"} | {name for name in reads if f"{name}.device" in made}
     when = "" if constant else f"; before each replay: {target}.copy_(new_values)"
-    refresh = f"  # made once, before the capture{when}"
-    anchor = _anchor(session, capture, found, location, reads)
-    if anchor is not None:
-        kept = _changed_lines(found, changes)
-        body = [*source.lines[anchor.lineno - 1 : statement.lineno - 1], *kept]
-        first = f"{indent_of(source, anchor)}{made}{refresh}"
-        end = statement.end_lineno or statement.lineno
-        fix = replace_lines(source, location, anchor.lineno, end, [first, *body] if kept or body else [first])
-        if fix is not None:
-            return fix
-    comment = f"made before the capture: {made}"
-    if changes is not None:
-        return replace_nodes(source, location, statement, changes, comment)
-    value = getattr(statement, "value", None)
-    return (
-        replace_nodes(
-            source, location, statement, {value: f"static_{target}"}, f"made before the capture: static_{made}"
-        )
-        if isinstance(value, ast.expr)
-        else None
-    )
+    indent = indent_of(source, anchor)
+    first = [*comment_lines(f"made once, before the capture{when}", indent), f"{indent}{made}"]
+    kept = _changed_lines(found, changes)
+    body = [*source.lines[anchor.lineno - 1 : statement.lineno - 1], *kept]
+    end = statement.end_lineno or statement.lineno
+    return replace_lines(source, location, anchor.lineno, end, [*first, *body])
 
 
 def _changed_lines(found: Expression, changes: dict[ast.expr, str] | None) -> list[str]:
@@ -280,17 +274,6 @@ def _target_name(found: Expression) -> str:
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
         return statement.targets[0].id
     return ""
-
-
-def _free_name(found: Expression, wanted: str) -> str:
-    taken = (
-        {n.id for n in ast.walk(found.source.tree) if isinstance(n, ast.Name)}
-        if found.source.tree is not None
-        else set()
-    )
-    while wanted in taken:
-        wanted += "_"
-    return wanted
 
 
 def _root(node: ast.expr) -> str:

@@ -115,6 +115,8 @@ _SOLVERS = frozenset({"inverse", "cholesky", "svd", "qr", "eigh", "solve", "det"
 def _describe(cause: Cause, found: Expression, graph: str, *, validates: bool) -> tuple[str, str]:
     """(what happened, what to do)."""
     read = _describe_read(found, graph)
+    if read is not None and _is_loop_bound(found):
+        read = read[0], _LOOP_BOUND
     waits = cause.op is None and (cause.why in {"wait", ""} or cause.family in calls.WAITS)
     if waits and (read is None or found.method in _WAITING):
         return _describe_wait(cause, found, graph)
@@ -226,6 +228,18 @@ def _describe_shape(cause: Cause, found: Expression) -> tuple[str, str]:
             "`output_size=`), or do it before the capture."
         )
     return f"{what}: the count is copied to the host", remedy
+
+
+_LOOP_BOUND = (
+    "A graph has a fixed number of steps: loop over the largest number and mask the rest on the GPU (`torch.where`), "
+    "or capture one graph per bound."
+)
+
+
+def _is_loop_bound(found: Expression) -> bool:
+    """The value decides how often a `for` loop runs."""
+    loop = found.statement
+    return isinstance(loop, ast.For) and found.node is not None and any(n is found.node for n in ast.walk(loop.iter))
 
 
 def _is_test(found: Expression) -> bool:

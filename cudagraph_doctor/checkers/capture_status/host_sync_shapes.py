@@ -90,8 +90,6 @@ def _call(found: Expression, node: ast.Call, cause: Cause) -> str | None:
     if name == "equal" and args:
         other = args[-1]
         return f"({subject} == {other}).all()"
-    if name == "repeat_interleave":
-        return f"{found.full(node.func)}({', '.join([*_arguments(found, node), 'output_size=total'])})"
     if name == "multinomial" and _one_sample(node, of_torch):
         return f"({subject} / torch.empty_like({subject}).exponential_()).argmax(-1, keepdim=True)"
     if name == "clip_grad_norm_" and cause.op is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import textwrap
 from typing import TYPE_CHECKING
@@ -33,7 +34,8 @@ RULE = Rule(
 Work that the capturing thread gave to a stream which does not capture, while it was capturing, and that the graph
 needs: it reads what captured work computes, or writes what captured work uses. Work of other threads counts where the
 capturing thread waits for it and captured work reads its result. Other work of theirs, and a prefetch into memory that
-the graph does not read, are deliberate and not reported.
+the graph does not read, are deliberate and not reported. An update in place (`pos += 1`) of memory from before the
+capture that the graph never touches is a note: it ran once, which may be meant.
 
 ## Why it breaks
 
@@ -77,6 +79,7 @@ _WHY = {
     Tie.SHARES_INPUT: "it calculates from the same inputs as the graph",
     Tie.UNKNOWN_MEMORY: "",
     Tie.UNTIED: "what it reads and writes is not known",
+    Tie.ONCE: "",
     Tie.WAITED_FOR: "the capturing thread waits for it, and the graph uses its result",
 }
 CONFIDENCE = {
@@ -86,6 +89,7 @@ CONFIDENCE = {
     Tie.UNKNOWN_MEMORY: Confidence.LIKELY,
     Tie.UNTIED: Confidence.POSSIBLE,
     Tie.WAITED_FOR: Confidence.LIKELY,
+    Tie.ONCE: Confidence.POSSIBLE,
 }
 
 
@@ -96,7 +100,8 @@ def explain(session: Session, capture: CaptureState, work: Uncaptured) -> Words:
     found = find_expression(session, location, lambda n: bool(called(n)))
     block = stream_block(session, activity.stack)
     name = block.name if block is not None else ""
-    subject = code(found.text) if found.text else code(getattr(activity.record, "kernel", "") or activity.name)
+    text = found.text or (found.show(found.statement) if isinstance(found.statement, ast.AugAssign) else "")
+    subject = code(text or getattr(activity.record, "kernel", "") or activity.name)
     stream = stream_words(session, activity.stream, name)
     why = f"; {_WHY[work.tie]}" if _WHY[work.tie] else ""
     tied = session.location(work.other.stack) if work.other is not None else None
@@ -108,6 +113,16 @@ def explain(session: Session, capture: CaptureState, work: Uncaptured) -> Words:
     )
     elsewhere = work.tie is Tie.WAITED_FOR
     thread = f" on thread {code(session.thread_name(activity.tid))}," if elsewhere else ""
+    if work.tie is Tie.ONCE:
+        return Words(
+            message=f"{subject}{_launched(activity)} runs once, at capture time: it is on {stream}, which is not part "
+            "of the capture, and the graph does not touch its memory.",
+            remedy=f"If every replay should do it: {_lower(_remedy(activity.kind == 'call', stream, name))} If once is "
+            "meant, move it out of the captured region.",
+            fix=_fork_and_join(block) if block is not None else None,
+            related=begin_place(session, capture),
+            confidence=CONFIDENCE[work.tie],
+        )
     return Words(
         message=f"{subject}{_launched(activity)} runs{thread} on {stream}, which is not part of the capture: it ran "
         f"once, at capture time, and is missing from every replay{why}.",
@@ -160,6 +175,10 @@ def _remedy(raw: bool, stream: str, name: str) -> str:
         f"Run it on `torch.cuda.current_stream()`, or make {stream} part of the capture: let it wait for the capturing "
         "stream before (fork) and let the capturing stream wait for it after (join)."
     )
+
+
+def _lower(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
 
 
 def _fork_and_join(block: StreamBlock) -> Fix | None:

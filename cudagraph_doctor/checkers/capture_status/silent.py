@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cudagraph_doctor.checkers.capture_status import empty_graph, event_use, not_captured, stale_autograd
 from cudagraph_doctor.checkers.capture_status.on_other_threads import work_of_other_threads
 from cudagraph_doctor.checkers.capture_status.pool_work import pool_work
-from cudagraph_doctor.checkers.capture_status.uncaptured import Uncaptured, uncaptured_work
+from cudagraph_doctor.checkers.capture_status.uncaptured import Tie, Uncaptured, uncaptured_work
 from cudagraph_doctor.checkers.invalidation import context
 from cudagraph_doctor.checkers.invalidation.calls import QUERIES
 from cudagraph_doctor.checkers.invalidation.consequences import told_of
@@ -36,7 +36,7 @@ def findings(session: Session) -> Iterator[Finding]:
     for group in _one_a_stream(session, by_place.values()):
         capture, work = group[0]
         yield _not_captured(session, capture, work, len(group))
-    explained = {capture.id for capture, _ in missing}
+    explained = {capture.id for capture, work in missing if work.tie is not Tie.ONCE}
     yield from _by_pools(session, explained)
     for capture in session.captures:
         if capture.status == "completed" and capture.nodes == 0 and capture.id not in explained:
@@ -73,6 +73,7 @@ def _missing_work(session: Session) -> list[tuple[CaptureState, Uncaptured]]:
         for capture in session.captures
         if capture.status == "completed"
         for work in (*uncaptured_work(session, capture), *work_of_other_threads(session, capture))
+        if work.tie is not Tie.ONCE or not context.under_backward(session, work.activity.stack, work.activity)
     ]
 
 
@@ -108,6 +109,7 @@ def _not_captured(session: Session, capture: CaptureState, work: Uncaptured, cou
         stack=work.activity.stack,
         trigger=base_name(work.activity.name),
         confidence=not_captured.CONFIDENCE[work.tie],
+        level=Severity.NOTE if work.tie is Tie.ONCE else None,
         evidence=(work.activity.q, *((work.other.q,) if work.other is not None else ())),
         count=count,
     )

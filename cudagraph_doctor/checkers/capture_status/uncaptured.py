@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from cudagraph_doctor._wire import STATUS_NONE
 from cudagraph_doctor.checkers.capture_status.shared_names import shares_names
 from cudagraph_doctor.checkers.invalidation.operators import is_copy
+from cudagraph_doctor.checkers.invalidation.operators import short as base_operator
 from cudagraph_doctor.session.memory import WindowMemory, is_work, touches
 from cudagraph_doctor.session.model import Activity
 
@@ -34,6 +35,8 @@ class Tie(enum.Enum):
     """As before, and no name in the program ties it to captured work: it may be deliberate."""
     SHARES_INPUT = "shares-input"
     """It calculates from the same inputs as the graph."""
+    ONCE = "once"
+    """It updates memory from before the capture that the graph never touches: a counter, perhaps."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,18 @@ def uncaptured_work(session: Session, capture: CaptureState) -> Iterator[Uncaptu
     replays = [Activity(r) for r in session.replays if r.cap == capture.id and not r.total]
     loose = [a for a in (*capture.activities, *replays) if _is_loose(capture, a)]
     memory = WindowMemory(capture) if loose else None
+    made: frozenset[tuple[str, int]] | None = None
     for activity in sorted(loose, key=lambda a: a.q):
         assert memory is not None
         if activity.kind == "replay":
             tied = _tie_replay(session, activity, memory)
         else:
             tied = _tie(session, capture, activity, memory)
+        if tied is not None and tied.tie is Tie.ONCE:
+            made = _made_in_window(capture) if made is None else made
+            written = [touch for touch in touches(activity) if touch.writes]
+            if any(("id", t.storage) in made or ("at", t.start) in made for t in written):
+                continue  # memory of its own
         if tied is not None:
             yield tied
 
@@ -91,7 +100,42 @@ def _tie(session: Session, capture: CaptureState, activity: Activity, memory: Wi
     if tied is not None or activity.kind != "op" or is_copy(activity.name):
         return tied
     reader = memory.reader(t for t in touched if t.reads)
-    return Uncaptured(activity, Tie.SHARES_INPUT, reader) if reader is not None else None
+    if reader is not None:
+        return Uncaptured(activity, Tie.SHARES_INPUT, reader)
+    return Uncaptured(activity, Tie.ONCE) if _updates_in_place(activity) else None
+
+
+def _updates_in_place(activity: Activity) -> bool:
+    """Whether an operator reads what it writes: `add_`, `index_add_`. A schema does not tell it from `fill_`."""
+    name = base_operator(activity.name)
+    written = any(
+        tensor.written and tensor.dev.startswith("cuda") for tensor in getattr(activity.record, "tensors", ())
+    )
+    return written and name.endswith("_") and not name.endswith("__") and name not in _OVERWRITES
+
+
+def _made_in_window(capture: CaptureState) -> frozenset[tuple[str, int]]:
+    """The memory that operators of the window brought into being: storage ids and addresses of their own results."""
+    found: set[tuple[str, int]] = set()
+    for activity in capture.activities:
+        if activity.kind != "op" or activity.outcome is None or not activity.outcome.tensors:
+            continue
+        given = {touch.start for touch in touches(activity) if touch.reads}
+        given |= {int(tensor.ptr, 16) for tensor in getattr(activity.record, "tensors", ()) if tensor.ptr}
+        for touch in touches(activity):
+            if touch.writes and touch.start not in given:
+                found |= {("at", touch.start), *([("id", touch.storage)] if touch.storage else [])}
+    return frozenset(found)
+
+
+_OVERWRITES = frozenset(
+    {
+        *("copy_", "fill_", "zero_", "set_", "resize_", "normal_", "uniform_", "random_", "exponential_", "bernoulli_"),
+        *("log_normal_", "cauchy_", "geometric_", "scatter_", "index_copy_", "index_put_", "index_fill_"),
+        *("masked_fill_", "masked_scatter_", "put_", "detach_", "requires_grad_", "eye_", "record_stream_"),
+    }
+)
+"""Operators that write in place without reading what was there, or no values at all."""
 
 
 def _tied_by(activity: Activity, touched: Iterable[Touch], memory: WindowMemory) -> Uncaptured | None:

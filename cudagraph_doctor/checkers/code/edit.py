@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -17,26 +18,37 @@ if TYPE_CHECKING:
 LONGEST = 40
 """Lines of a fix that still help; a longer one hides the change."""
 
+COLUMNS = 72
+"""Width of a comment in changed code, so that no reporter breaks its line."""
+
+_BUILTINS = frozenset(dir(builtins))
+
 
 def replace_lines(source: SourceText, location: Location, start: int, end: int, new: Iterable[str]) -> Fix | None:
-    """Lines `start` to `end` (from 1, inclusive) replaced; None where the result is no valid Python or too long."""
+    """Lines `start` to `end` (from 1, inclusive) replaced.
+
+    None where the result is no valid Python, too long, or uses a name that the file neither has nor is given.
+    """
     lines = [line for block in new for line in block.split("\n")]
     if not source.lines or end - start + 1 > LONGEST or len(lines) > LONGEST:
         return None
     if tuple(lines) == source.lines[start - 1 : end]:
         return None
     try:
-        ast.parse("\n".join((*source.lines[: start - 1], *lines, *source.lines[end:])))
+        tree = ast.parse("\n".join((*source.lines[: start - 1], *lines, *source.lines[end:])))
     except (SyntaxError, ValueError, RecursionError):
         return None
+    if source.tree is not None and _loaded(tree) - _named(source.tree) - _named(tree, stored=True) - _BUILTINS:
+        return None  # it would use a name that nobody gives a value
     return Fix(file=location.file, start=start, end=end, replacement="\n".join(lines), source=location.source)
 
 
 def replace_nodes(
     source: SourceText, location: Location, statement: ast.stmt, changes: Mapping[ast.expr, str], comment: str = ""
 ) -> Fix | None:
-    """Expressions of one statement replaced where they stand; everything else of its lines stays as it is."""
+    """Expressions of one statement replaced where they stand; a comment is put on lines of its own above it."""
     start, end = _span(statement, changes)
+    start = statement.lineno if comment else start
     text = "\n".join(source.lines[start - 1 : end]).encode()
     for node, new in sorted(changes.items(), key=lambda c: (c[0].lineno, c[0].col_offset), reverse=True):
         first = _offset(source, start, node.lineno, node.col_offset)
@@ -44,7 +56,7 @@ def replace_nodes(
         text = text[:first] + new.encode() + text[last:]
     lines = text.decode("utf-8", "replace").split("\n")
     if comment:
-        lines[-1] = f"{lines[-1]}  # {comment}" if "#" not in lines[-1] else lines[-1]
+        lines = [*comment_lines(comment, indent_of(source, statement)), *lines]
     return replace_lines(source, location, start, end, lines)
 
 
@@ -92,6 +104,45 @@ def indent_of(source: SourceText, statement: ast.stmt) -> str:
     """The white space before a statement's line."""
     line = source.lines[statement.lineno - 1]
     return line[: len(line) - len(line.lstrip())]
+
+
+def comment_lines(comment: str, indent: str) -> list[str]:
+    """A comment on lines of its own, short enough to be copied from a terminal."""
+    return textwrap.wrap(
+        comment,
+        width=max(COLUMNS, len(indent) + 32),
+        initial_indent=f"{indent}# ",
+        subsequent_indent=f"{indent}# ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def free_name(source: SourceText, wanted: str) -> str:
+    """The wanted name, or one like it that the file does not use yet."""
+    taken = _named(source.tree) if source.tree is not None else frozenset()
+    while wanted in taken:
+        wanted += "_"
+    return wanted
+
+
+def _loaded(tree: ast.AST) -> frozenset[str]:
+    return frozenset(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
+
+
+def _named(tree: ast.AST, *, stored: bool = False) -> frozenset[str]:
+    """The names of a file, or only those that it gives a value."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and (not stored or isinstance(node.ctx, ast.Store)):
+            found.add(node.id)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.alias):
+            found.add(node.asname or node.name.partition(".")[0])
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+    return frozenset(found)
 
 
 def _span(statement: ast.stmt, changes: Iterable[ast.expr]) -> tuple[int, int]:

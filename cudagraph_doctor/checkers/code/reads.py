@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from cudagraph_doctor.checkers.code.expression import called, find_expression
+from cudagraph_doctor.checkers.code.expression import Expression, called, find_expression
 
 if TYPE_CHECKING:
     from cudagraph_doctor.findings import Location
@@ -47,6 +47,47 @@ def reads_back(session: Session, location: Location | None) -> bool:
     return is_read(found.node) or any(
         isinstance(n, ast.expr) and called(n) in READ_METHODS for n in ast.walk(found.node)
     )
+
+
+def device_side(found: Expression, node: ast.expr) -> str:
+    """An expression without its reads: `h.max() > 1` of `h.max().item() > 1`, `y.any()` of `bool(y.any())`."""
+    inner = receiver_of_read(node)
+    if inner is not None:
+        return device_side(found, inner)
+    text, start = found.full(node), node.col_offset
+    if node.end_lineno != node.lineno:
+        return text
+    data = text.encode()
+    for read in reversed(_outer_reads(node)):
+        inner = receiver_of_read(read)
+        assert inner is not None
+        kept = device_side(found, inner).encode()
+        data = data[: read.col_offset - start] + kept + data[(read.end_col_offset or 0) - start :]
+    return data.decode("utf-8", "replace")
+
+
+def receiver_of_read(node: ast.expr) -> ast.expr | None:
+    """What a read reads: `x` of `x.item()`, `bool(x)` and `int(x)`; None for anything else."""
+    if not isinstance(node, ast.Call):
+        return None
+    if called(node) in READ_METHODS and isinstance(node.func, ast.Attribute):
+        return node.func.value
+    if called(node) in {"bool", "int", "float"} and isinstance(node.func, ast.Name) and len(node.args) == 1:
+        return node.args[0]
+    return None
+
+
+def _outer_reads(node: ast.expr) -> list[ast.expr]:
+    """The reads inside an expression, from left to right, none inside another."""
+    found: list[ast.expr] = []
+    queue: list[ast.AST] = [node]
+    while queue:
+        current = queue.pop(0)
+        if isinstance(current, ast.expr) and receiver_of_read(current) is not None:
+            found.append(current)
+        else:
+            queue.extend(ast.iter_child_nodes(current))
+    return sorted(found, key=lambda n: n.col_offset)
 
 
 def _mentions_cpu(node: ast.Call) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cudagraph_doctor.checkers.invalidation import texts
+from cudagraph_doctor.checkers.invalidation.caught import caught
 from cudagraph_doctor.findings import Consequence
 
 if TYPE_CHECKING:
@@ -21,9 +22,17 @@ MOST = 8
 def consequences_of(session: Session, cause: Cause, captures: list[CaptureState]) -> tuple[Consequence, ...]:
     """The errors that followed, in order, each once, the exception that ended the program always among them."""
     found: dict[tuple[str, int | str | None], Consequence] = {}
+    handled = caught(session, cause, captures[0]) if captures else None
+    if handled is not None:
+        found[handled.message, handled.code] = handled
     for one in (*_in_captures(session, cause, captures), *_replays(session, captures)):
         found.setdefault((one.message, one.code), one)
     last = _uncaught(session, cause, captures)
+    for ended in last:
+        # the end of the capture raised what ended the program: told once, with the end's line
+        same = next((key for key, one in found.items() if _is_from_end(captures, one, ended)), None)
+        if same is not None:
+            last = [Consequence(ended.message, ended.code, found.pop(same).location)]
     kept = list(found.values())[: MOST - len(last)]
     return (*kept, *last)
 
@@ -109,6 +118,13 @@ def _uncaught(session: Session, cause: Cause, captures: list[CaptureState]) -> l
         said = f"{head.type}: {first}" if first else head.type
         found.append(Consequence(f"{ended} ended with {said}", code, session.location(head.stack)))
     return found[-1:]
+
+
+def _is_from_end(captures: list[CaptureState], one: Consequence, ended: Consequence) -> bool:
+    """Whether a consequence is the exception that ended the program, and the end of a capture raised it."""
+    raised = [c.end_outcome.exc for c in captures if c.end_outcome is not None and c.end_outcome.exc is not None]
+    same = one.code == ended.code and ended.message.endswith(one.message)
+    return same and any(texts.first_line(exc.message) == one.message for exc in raised)
 
 
 def _is_cause(cause: Cause, exc: events.Raised) -> bool:

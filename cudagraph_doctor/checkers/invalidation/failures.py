@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 from cudagraph_doctor.checkers.invalidation.classify import cause_of
 from cudagraph_doctor.checkers.invalidation.consequences import consequences_of, is_echo
+from cudagraph_doctor.checkers.invalidation.obstacles import obstacles
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cudagraph_doctor.checkers.invalidation.cause import Cause
     from cudagraph_doctor.findings import Consequence
     from cudagraph_doctor.session.model import CaptureState, Session
@@ -39,23 +42,31 @@ class Failure:
 
 
 def failures(session: Session) -> list[Failure]:
-    """Every failure of a process. One call that broke two captures is one; so is one line that broke several."""
+    """Every failure of a process: one a capture, unless the run kept going.
+
+    One call that broke two captures is one; so is one line that broke several.
+    """
     found: list[Failure] = []
     for capture in session.captures:
-        cause = cause_of(session, capture)
-        if cause is None:
-            if found and capture.status != "completed" and is_echo(capture):
-                found[-1].echoes.append(capture)
-            continue
-        same = next((f for f in found if _same(session, f.cause, cause) or _passed_through(f, capture, cause)), None)
-        if same is None:
-            found.append(Failure(cause, [capture]))
-        elif same.cause.line(session) is None and cause.line(session) is not None:
-            same.cause = cause
-            same.captures.insert(0, capture)
-        else:
-            same.captures.append(capture)
+        causes: Sequence[Cause | None] = obstacles(session, capture) or [cause_of(session, capture)]
+        if not any(causes) and found and capture.status != "completed" and is_echo(capture):
+            found[-1].echoes.append(capture)
+        for cause in causes:
+            if cause is not None:
+                _add(session, found, capture, cause)
     return found
+
+
+def _add(session: Session, found: list[Failure], capture: CaptureState, cause: Cause) -> None:
+    """A failure of its own, or one more capture of a failure that is there already."""
+    same = next((f for f in found if _same(session, f.cause, cause) or _passed_through(f, capture, cause)), None)
+    if same is None:
+        found.append(Failure(cause, [capture]))
+    elif same.cause.line(session) is None and cause.line(session) is not None:
+        same.cause = cause
+        same.captures.insert(0, capture)
+    elif capture not in same.captures:
+        same.captures.append(capture)
 
 
 def _same(session: Session, one: Cause, other: Cause) -> bool:

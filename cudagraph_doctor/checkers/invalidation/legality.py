@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
-from importlib.resources import files
 
 from cudagraph_doctor.checkers.invalidation.calls import UNSAFE, family_of, is_device_wide
 from cudagraph_doctor.session.apis import Family, base_name
@@ -42,5 +40,8 @@ def _key(api: str, on_capturing_stream: bool, captured_event: bool) -> str:
 
 @cache
 def _table() -> dict[str, tuple[str, ...]]:
+    import json
+    from importlib.resources import files
+
     text = files(__package__).joinpath("legality.json").read_text(encoding="utf-8")
     return {name: tuple(modes) for name, modes in json.loads(text)["refused_from_other_threads"].items()}

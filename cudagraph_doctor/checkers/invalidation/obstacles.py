@@ -1,4 +1,4 @@
-"""All that a region would break on, from a run of the simulated device that went on after each refusal (`--keep-going`).
+"""All that a region would break on, from a simulated run that went on after each refusal (`--keep-going`).
 
 There a refused call leaves its record with the refusal's code, and reports success to the target; an error of torch's
 own leaves an exception record and is not raised. The capture fails at its end.
@@ -32,7 +32,7 @@ def obstacles(session: Session, capture: CaptureState) -> list[Cause]:
     found += [
         from_exception(session, capture, _told(capture, record))
         for record in capture.exceptions
-        if record.where == "raised" and record.chain and _op(capture, record) is not None
+        if record.where == "raised" and record.chain
     ]
     return sorted((cause for cause in found if cause is not None), key=lambda cause: cause.key)
 

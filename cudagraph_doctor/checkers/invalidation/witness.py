@@ -56,6 +56,8 @@ def witness_of(session: Session, capture: CaptureState, change: Change) -> Witne
     """Who made the status of a capture change; None where only the end of the capture did."""
     log = first_refusal(change.logs)
     across = change.across
+    if across is not None and across.kind == "call" and family_of(across.name) is Family.END:
+        return None
     if across is not None and _is_culprit(across, log):
         return seen(session, across, log)
     if capture.end is not None and change.record.across == capture.end.q:
@@ -139,16 +141,16 @@ def _other_thread(session: Session, capture: CaptureState, change: Change, log: 
         return None
     own = [a for a in capture.activities if a.tid == log.thread and a.q <= change.record.q and a.stack]
     last = next((a for a in reversed(own) if a.failed), own[-1] if own else None)
-    stack = seen.stack if seen is not None else dict(change.record.threads).get(log.thread, 0)
-    line_is_known = seen is not None and seen.failed
+    stack = last.stack if last is not None else dict(change.record.threads).get(log.thread, 0)
+    line_is_known = last is not None and last.failed
     return Witness(
-        key=seen.q if line_is_known and seen is not None else log.q,
+        key=last.q if line_is_known and last is not None else log.q,
         tid=log.thread,
         stack=stack if session.location(stack) is not None else 0,
         confidence=Confidence.PROVEN if line_is_known or not stack else Confidence.LIKELY,
         api=log.api,
         code=log.code,
-        activity=seen,
+        activity=last,
         log=log,
     )
 

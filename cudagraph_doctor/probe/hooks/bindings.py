@@ -6,11 +6,13 @@ call outside capture windows goes straight through unless the table marks it.
 
 from __future__ import annotations
 
+import sys
+
 from cudagraph_doctor.probe import bindings_table as table
 from cudagraph_doctor.probe import bindings_values as values
 from cudagraph_doctor.probe.bindings_calls import HOOK, Calls
 from cudagraph_doctor.probe.bindings_captures import BindingCaptures
-from cudagraph_doctor.probe.context import Active, Unavailable
+from cudagraph_doctor.probe.context import Active
 from cudagraph_doctor.probe.patch import patch
 
 TYPE_CHECKING = False
@@ -21,34 +23,63 @@ if TYPE_CHECKING:
     from cudagraph_doctor.probe.context import Context
 
 NAME = HOOK
-MODULES = values.MODULES
+AFTER = "torch"
+MODULES = (*values.MODULES, AFTER)
+_patched: set[tuple[int, str]] = set()
+"""Context and name of modules that were patched on the simulated device."""
 _made: dict[int, tuple[Calls, BindingCaptures]] = {}
 
 
-def install(module: ModuleType | None, context: Context) -> Active | Unavailable:
+def install(module: ModuleType | None, context: Context) -> Active | None:
+    """Patches one module, once; on the simulated device when torch is complete, which imports them on its way."""
+    if module is None:
+        return None
+    if context.config.device != "sim":
+        return None if module.__name__ == AFTER else _patch(module, context)
+    if context.driver is None:
+        return None
+    answer = None
+    for name in values.MODULES:
+        found = sys.modules.get(name)
+        if found is not None and (id(context), name) not in _patched:
+            _patched.add((id(context), name))
+            answer = _patch(found, context)
+    return answer
+
+
+def _patch(module: ModuleType, context: Context) -> Active:
     """Patches the functions of one module that the table names."""
-    if context.config.device == "sim":
-        return Unavailable("the simulated device records these calls itself")
-    _use_driver(context)
+    simulated = context.config.device == "sim"
+    if simulated:
+        context.driver.simulate_bindings(module)  # before the wrappers: they go around what it puts there
+    else:
+        _use_driver(context)
     if id(context) not in _made:
         _made[id(context)] = (Calls(context), BindingCaptures(context))
     calls, captures = _made[id(context)]
-    wraps: dict[str, Any] = {}
-    for specs in (table.RUNTIME, table.DRIVER):
-        wraps.update({name: calls.wrap(name, spec) for name, spec in specs.items()})
-    wraps.update({name: captures.begin(name, mode_at) for name, mode_at in table.BEGIN.items()})
-    wraps.update({name: captures.end(name) for name in table.END})
-    wraps.update({name: calls.wrap_exchange(name) for name in table.EXCHANGE})
-    wraps.update(dict.fromkeys(table.INSTANTIATE, captures.instantiate))
-    wraps.update(dict.fromkeys(table.UPDATE, captures.update))
-    wraps.update(dict.fromkeys(table.EXEC_DESTROY, captures.destroy))
-    wraps.update(dict.fromkeys(table.LAUNCH, captures.launch))
-    wraps.update(dict.fromkeys(table.NAMED, calls.wrap_named))
-    wraps.update(dict.fromkeys(table.KERNEL_OF, calls.wrap_kernel_of))
+    wraps = _of_captures(captures)
+    if not simulated:  # the simulated device records each call itself
+        for specs in (table.RUNTIME, table.DRIVER):
+            wraps.update({name: calls.wrap(name, spec) for name, spec in specs.items() if name not in wraps})
+        wraps.update({name: calls.wrap_exchange(name) for name in table.EXCHANGE})
+        wraps.update(dict.fromkeys(table.NAMED, calls.wrap_named))
+        wraps.update(dict.fromkeys(table.KERNEL_OF, calls.wrap_kernel_of))
     for name, wrap in wraps.items():
         patch(module, name, wrap)
     version = values.version_of(module)
     return Active(versions={"cuda-bindings": version} if version else {})
+
+
+def _of_captures(captures: BindingCaptures) -> dict[str, Any]:
+    """The wrappers of the calls of captures and graphs, by name."""
+    wraps: dict[str, Any] = {}
+    wraps.update({name: captures.begin(name, mode_at) for name, mode_at in table.BEGIN.items()})
+    wraps.update({name: captures.end(name) for name in table.END})
+    wraps.update(dict.fromkeys(table.INSTANTIATE, captures.instantiate))
+    wraps.update(dict.fromkeys(table.UPDATE, captures.update))
+    wraps.update(dict.fromkeys(table.EXEC_DESTROY, captures.destroy))
+    wraps.update(dict.fromkeys(table.LAUNCH, captures.launch))
+    return wraps
 
 
 def _use_driver(context: Context) -> None:

@@ -63,6 +63,8 @@ def _limits(report: Report) -> list[tuple[Text, Text]]:
     """What could not be seen, grouped by reason; what makes the diagnosis incomplete stands first."""
     grouped: dict[tuple[bool, str], list[str]] = {}
     for limit in sorted(report.limits, key=lambda limit: not limit.incomplete):
+        if limit.what == report.refusal:
+            continue  # stands above, in red
         what = limit.what if limit.location is None else f"{limit.what} at {wording.place(limit.location)}"
         group = grouped.setdefault((limit.incomplete, limit.reason), [])
         if what not in group:

@@ -61,6 +61,8 @@ def draw(report: Report, console: Console, glyphs: Glyphs, *, color: bool) -> No
     for row in summary(report, glyphs, console.width):
         console.print(Padding(row, (0, 0, 0, 2)))
     console.print()
+    if report.refusal is not None:
+        console.print(Text(f"{glyphs.bad} {report.refusal}", style="error"))
     console.print(verdict(report, glyphs))
     shown = [finding for finding in report.findings if finding.state == "new"]
     if shown:

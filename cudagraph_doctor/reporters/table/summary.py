@@ -59,12 +59,17 @@ def verdict(report: Report, glyphs: Glyphs) -> Text:
     else:
         rules = [rule for checker in report.checkers if checker.state == "ran" for rule in checker.rules]
         checked = sum(rule.checked for rule in rules)
-        clean = checked and not failed and report.captures
+        clean = checked and not failed and report.captures and not (report.unexplained_end or report.refusal)
         line.append(f"{glyphs.good if clean else glyphs.warn} ", style="good" if clean else "warning")
-        line.append("No findings", style="bold")
+        if report.unexplained_end:
+            line.append("No finding explains how the target ended", style="warning")
+        else:
+            line.append("No findings", style="bold")
         line.append(f": {wording.count(checked, 'rule')} checked" if checked else ", but no rule was checked")
         if not report.captures:
             line.append(", and nothing was captured")
+    if report.unexplained_end and shown and worst is not Severity.ERROR:
+        line.append(f" {glyphs.dot} no finding explains how the target ended", style="warning")
     unchecked = sum(not rule.checked for checker in report.checkers for rule in checker.rules)
     if unchecked:
         line.append(f" {glyphs.dot} {wording.count(unchecked, 'rule')} not checked", style="dim")

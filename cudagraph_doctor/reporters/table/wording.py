@@ -46,7 +46,8 @@ def ended(exit_: Exit) -> str:
     if exit_.signal:
         return f"killed by {visible(exit_.signal)}"
     if exit_.returncode is None:
-        return "its end was not seen"
+        raised = (exit_.exception or "").partition(": ")[0]
+        return "its end was not seen" + (f"; it raised {visible(raised)}" if raised else "")
     return f"ended with status {exit_.returncode}"
 
 

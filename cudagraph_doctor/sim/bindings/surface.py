@@ -37,11 +37,15 @@ class BindingsSurface:
     def __init__(self, sim: Simulation) -> None:
         self._sim = sim
         self._calls: dict[str, Call] = {}
+        self._replaced: set[str] = set()
         for part in (memory_calls, stream_calls, graph_calls, device_calls, module_calls):
             self._calls |= part.calls(sim)
 
     def replace_in(self, module: ModuleType) -> None:
-        """Put the simulated functions into one of the two modules."""
+        """Put the simulated functions into one of the two modules, once."""
+        if module.__name__ in self._replaced or module.__name__ not in NAMES:
+            return
+        self._replaced.add(module.__name__)
         runtime = module.__name__.endswith("runtime")
         prefix = "cuda" if runtime else "cu"
         codes: Any = module.cudaError_t if runtime else module.CUresult
@@ -117,10 +121,11 @@ class _Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
-def put_under_bindings(sim: Simulation) -> None:
+def put_under_bindings(sim: Simulation) -> BindingsSurface:
     """Simulate cuda-bindings, now if it is imported already, else when it is."""
     surface = BindingsSurface(sim)
     for name in NAMES:
         if (module := sys.modules.get(name)) is not None:
             surface.replace_in(module)
     sys.meta_path.insert(0, _Finder(surface))
+    return surface

@@ -13,6 +13,7 @@ from cudagraph_doctor.sim.capture import NodeKind
 from cudagraph_doctor.sim.kernels.host_operands import UNPINNED_COPY
 from cudagraph_doctor.sim.launch import Launcher
 from cudagraph_doctor.sim.operator_plan import OperatorPlan
+from cudagraph_doctor.sim.planned_launch import planned
 from cudagraph_doctor.sim.streams import SimStream
 
 Kernel = Callable[..., object]
@@ -27,6 +28,11 @@ def kernels(launcher: Launcher) -> dict[str, Kernel]:
     sim = launcher.sim
     plan = OperatorPlan(torch.ops.aten.copy_.default)
 
+    def general(target: torch.Tensor, source: torch.Tensor) -> object:
+        return launcher.launch(plan, None, (target, source), {})
+
+    on_device = planned(sim, launcher.views, plan, general)
+
     def copy(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
         """aten::copy_ with at least one side on a device."""
         if target.numel() == 0:
@@ -36,7 +42,10 @@ def kernels(launcher: Launcher) -> dict[str, Kernel]:
         if not (target.is_cuda and source.is_cuda):
             copy_host(target, source, non_blocking)
         elif target.get_device() == source.get_device():
-            launcher.launch(plan, None, (target, source, non_blocking), {})
+            if source.is_neg() or target.is_neg():
+                general(target, source)
+            else:
+                on_device(target, source)
         else:
             copy_peer(target, source, non_blocking)
         return target

@@ -25,8 +25,8 @@ class HostView(NamedTuple):
     geometry: int
     """The same number for the same size, stride, dtype and device."""
     device: int
-    absorbs_numbers: bool
-    """A Python number beside it is computed with as if it had this tensor's dtype: floating-point, not 0-dimensional."""
+    absorbs: torch.dtype | None
+    """Its dtype if it is floating-point and not 0-dimensional: a Python number beside it takes that dtype."""
 
 
 class HostViews:
@@ -36,7 +36,7 @@ class HostViews:
         self._arena = arena
         self._views: dict[_Place, HostView] = {}
         self._geometries: dict[tuple[Any, Any, torch.dtype, int], int] = {}
-        self._numbers: dict[tuple[type, Any], torch.Tensor] = {}
+        self._numbers: dict[tuple[type, Any, bool], torch.Tensor] = {}
         self.known = self._views.get
 
     def enter(self, tensor: torch.Tensor) -> HostView | None:
@@ -61,23 +61,25 @@ class HostViews:
         with torch.inference_mode(mode=False), torch.no_grad():
             tensor = self._arena.over(dtype).as_strided(size, stride, offset)
         geometry = self._geometries.setdefault((size, stride, dtype, device), len(self._geometries))
-        view = HostView(tensor, geometry, device, dtype.is_floating_point and len(size) > 0)
+        view = HostView(tensor, geometry, device, dtype if dtype.is_floating_point and len(size) else None)
         self._views[address, size, stride, dtype] = view
         return view
 
-    def number(self, value: float) -> Any:
-        """What stands for a Python number beside a tensor that absorbs it.
+    def number(self, value: float, beside: torch.dtype) -> Any:
+        """What stands for a Python number beside a tensor of dtype `beside` that absorbs it.
 
-        A 0-dimensional tensor of the number's own precision: PyTorch makes the same of it at each call.
+        A 0-dimensional tensor: PyTorch makes one at each call. It keeps the number's precision except beside float32,
+        where the kernel would convert it first; beside float16 and bfloat16 it computes with the number itself.
         """
         if not value:
             return value  # -0.0 equals 0.0 and is something else
-        key = (value.__class__, value)
+        narrow = beside is torch.float32
+        key = (value.__class__, value, narrow)
         tensor = self._numbers.get(key)
         if tensor is None:
             if len(self._numbers) >= _MOST_NUMBERS:
                 self._numbers.clear()
             with torch.inference_mode(mode=False):
-                dtype = torch.float64 if isinstance(value, float) else None
+                dtype = torch.float32 if narrow else torch.float64 if value.__class__ is float else None
                 tensor = self._numbers[key] = torch.tensor(value, dtype=dtype, device="cpu")
         return tensor

@@ -17,7 +17,7 @@ Substitute = Callable[..., object]
 
 def _softmax(name: str) -> dict[str, Substitute]:
     """Softmax with half_to_float, which only CUDA has."""
-    functional, out_variant = getattr(aten, name).default, getattr(aten, name).out
+    functional, out_variant = getattr(aten, name).default._op, getattr(aten, name).out._op
 
     def plain(x: Tensor, dim: int, half_to_float: bool) -> Any:
         return functional(x.float() if half_to_float else x, dim, False)

@@ -60,6 +60,54 @@ def test_prefetch_that_the_graph_does_not_read_is_quiet(script, quiet, tensor):
     quiet(region(script(PRIVATE), tensor, loose, name="aten::copy_"))
 
 
+COUNTER = """
+pos = torch.zeros((), device="cuda")
+with torch.cuda.graph(g):
+    torch.add(x, 1.0, out=h)
+    with torch.cuda.stream(side):
+        pos += 1
+"""
+
+
+def counted(s, tensor, name="aten::add_", ptr=NEXT, before=(), **fields):
+    side = s.trace.stream()
+    with s.trace.capture(line=s.line("with torch.cuda.graph(g)")) as capture:
+        captured = (tensor.cuda("0", X), tensor.cuda("out", H, written=True))
+        capture.op("aten::add.out", line=s.line("torch.add"), tensors=captured)
+        for made in before:
+            capture.op("aten::zeros", line=s.line("pos += 1"), stream=side, on=0, results=(made,))
+        loose = (tensor.cuda("0", ptr, written=True),)
+        capture.op(name, line=s.line("pos += 1"), stream=side, on=0, tensors=loose, **fields)
+        capture.end(nodes=1)
+    return s
+
+
+@pytest.mark.parametrize("name", ["aten::add_", "aten::mul_", "aten::index_add_", "aten::scatter_add_"])
+def test_update_of_memory_that_the_graph_never_touches_is_a_note(script, finds, fixed, tensor, name):
+    s = counted(script(COUNTER), tensor, name)
+    finding = finds(s, "CGD113", line=s.line("pos += 1"), confidence="possible", level="note")
+    assert "`pos += 1` runs once, at capture time" in finding.message
+    assert finding.remedy.startswith("If every replay should do it: ")
+    assert "    side.wait_stream(torch.cuda.current_stream())\n    with torch.cuda.stream(side):" in fixed(s, finding)
+
+
+@pytest.mark.parametrize("name", ["aten::copy_", "aten::fill_", "aten::zero_", "aten::mul.out"])
+def test_write_of_memory_that_the_graph_never_touches_is_quiet(script, quiet, tensor, name):
+    quiet(counted(script(COUNTER), tensor, name))
+
+
+def test_update_of_memory_that_the_window_made_is_quiet(script, quiet, tensor):
+    quiet(counted(script(COUNTER), tensor, before=(tensor.cuda("r0", NEXT),)))
+
+
+def test_update_on_a_forked_stream_is_quiet(script, quiet, tensor):
+    s = script(COUNTER)
+    with s.trace.capture(line=s.line("with torch.cuda.graph(g)")) as capture:
+        capture.op("aten::add_", line=s.line("pos += 1"), on=1, tensors=(tensor.cuda("0", NEXT, written=True),))
+        capture.end(nodes=1)
+    quiet(s)
+
+
 def test_other_threads_eager_work_is_quiet(script, quiet, tensor):
     loose = (tensor.cuda("0", H), tensor.cuda("out", OUT, written=True))
     quiet(region(script(PRIVATE), tensor, loose, tid=77))

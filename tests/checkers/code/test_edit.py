@@ -35,8 +35,8 @@ def test_statement_keeps_its_indentation():
 def test_guard_indents_every_line():
     text = "for x in y:\n    log(\n        x,\n    )\n"
     source = parsed(text)
-    fix = edit.guarded(source, PLACE, source.statement_at(2), "ready")
-    assert applied(text, fix) == "for x in y:\n    if ready:\n        log(\n            x,\n        )\n"
+    fix = edit.guarded(source, PLACE, source.statement_at(2), "y")
+    assert applied(text, fix) == "for x in y:\n    if y:\n        log(\n            x,\n        )\n"
 
 
 def test_statement_that_shares_its_line_is_not_replaced_as_a_whole():
@@ -55,3 +55,19 @@ def test_what_does_not_parse_or_changes_nothing_is_not_offered(new):
 def test_too_long_a_change_is_not_offered():
     source = parsed("\n".join(f"x{n} = {n}" for n in range(100)))
     assert edit.replace_lines(source, PLACE, 1, 90, ["y = 1"]) is None
+
+
+def test_what_would_use_a_name_without_a_value_is_not_offered():
+    source = parsed("x = f()\n")
+    assert edit.replace_lines(source, PLACE, 1, 1, ["x = g()"]) is None
+    assert edit.replace_lines(source, PLACE, 1, 1, ["y = f()", "x = y"]) is not None
+
+
+def test_comment_stands_on_short_lines_of_its_own():
+    source = parsed("def f():\n    x = g(1)\n")
+    call = next(n for n in ast.walk(source.tree) if isinstance(n, ast.Call))
+    fix = edit.replace_nodes(source, PLACE, source.statement_at(2), {call: "g(2)"}, "word " * 30)
+    *comment, line = fix.replacement.split("\n")
+    assert line == "    x = g(2)"
+    assert len(comment) == 3
+    assert all(c.startswith("    # word") and len(c) <= 72 for c in comment)
