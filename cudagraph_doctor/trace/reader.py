@@ -123,7 +123,9 @@ def find_traces(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
                     f"no trace in {path}",
                     f"the folder of a run holds *{TRACE_SUFFIX} files; record one: cudagraph-doctor run script.py",
                 )
-            found.update(dict.fromkeys(inside))
+            begun = [p for p in inside if p.stat().st_size]
+            # An empty file beside others: a child that was killed between its birth and its header.
+            found.update(dict.fromkeys(begun or inside))
         elif path.exists():
             found[path] = None
         else:

@@ -57,7 +57,8 @@ class Launched:
             [json.loads(line) for line in path.read_bytes().splitlines() if _is_json(line)]
             for path in folder.glob("*.jsonl")
         ]
-        return sorted(traces, key=lambda records: records[0]["t"])
+        # A pool ends its workers as it likes, also before they have written a header.
+        return sorted(filter(None, traces), key=lambda records: records[0]["t"])
 
     def of(self, kind: str) -> list[dict]:
         return [record for record in self.records if record["k"] == kind]

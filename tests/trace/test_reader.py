@@ -226,3 +226,11 @@ def test_a_broken_slot_file_costs_nothing(tmp_path, builder, content):
     path = write(tmp_path, builder.encode())
     (tmp_path / "t.slots").write_bytes(content)
     assert read(path)[1] == builder.records
+
+
+def test_an_empty_file_beside_traces_is_a_child_that_never_began(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(b"")
+    (tmp_path / "b.jsonl").write_bytes(b"x")
+    assert find_traces([tmp_path]) == [tmp_path / "b.jsonl"]
+    (tmp_path / "b.jsonl").unlink()
+    assert find_traces([tmp_path]) == [tmp_path / "a.jsonl"]
