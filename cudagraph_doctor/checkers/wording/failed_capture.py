@@ -1,4 +1,4 @@
-"""The finding of a failed capture whose cause a checker beside `capture_status` owns."""
+"""The finding of a failed capture, whichever checker owns its cause."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from cudagraph_doctor.session.model import Session
 
 
-def failed_capture(session: Session, rule: Rule, failure: Failure, words: Words) -> Finding:
-    """Place, consequences and state of a failure, told as an error: the capture is lost."""
+def failed_capture(
+    session: Session, rule: Rule, failure: Failure, words: Words, level: Severity = Severity.ERROR
+) -> Finding:
+    """Place, consequences and state of a failure, told as an error where nothing else is asked: the capture is lost."""
     capture, cause = failure.capture, failure.cause
     return finding(
         session,
@@ -29,7 +31,7 @@ def failed_capture(session: Session, rule: Rule, failure: Failure, words: Words)
         trigger=base_name(cause.trigger),
         confidence=cause.confidence,
         evidence=cause.evidence,
-        level=Severity.ERROR,
+        level=level,
         consequences=failure.consequences(session),
         count=len(failure.captures),
         place=cause.place,
