@@ -18,9 +18,10 @@ after it returned carries its outcome itself.
 """
 
 FORMAT = "cudagraph-doctor-trace"
-VERSION = (1, 0)
+VERSION = (1, 1)
 HISTORY = {
     (1, 0): "first version",
+    (1, 1): "storages and what becomes of them, outputs and their holders, uses of skipped side effects",
 }
 """A line for each version. Readers ignore unknown fields, keep unknown kinds, refuse only another major number."""
 
@@ -48,7 +49,10 @@ KINDS = (
     "launch",
     "copy",
     "alloc",
+    "storage",
     "free",
+    "rewrite",
+    "touch",
     "graph",
     "node",
     "edge",
@@ -61,6 +65,9 @@ KINDS = (
     "context",
     "slot",
     "slot-change",
+    "slot-use",
+    "output",
+    "held",
     "gc",
     "exception",
     "state",

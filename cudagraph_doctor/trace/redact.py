@@ -17,7 +17,7 @@ _LEFT_OUT: dict[str, tuple[str, ...]] = {
     "capability": (),
     "op": ("values",),
     "process": ("argv",),
-    "slot": ("value",),
+    "slot": ("value", "left"),
     "slot-change": ("value",),
     "seal": ("fault",),
 }

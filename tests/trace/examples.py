@@ -42,7 +42,14 @@ EXAMPLES: dict[str, str] = {
     '"stream":1,"on":1,"cap":1,"node":5,"stack":1,"op":13}',
     "alloc": '{"k":"alloc","q":19,"t":1018,"id":1,"ptr":"0x7f10","size":64,"space":"pool","pool":"0,1","stream":1,"cap":1,'
     '"api":"cudaMallocAsync","stack":1}',
-    "free": '{"k":"free","q":20,"t":1019,"ptr":"0x7f10","id":1,"api":"cudaFree","stack":1,"noticed":true}',
+    "storage": '{"k":"storage","q":44,"t":1043,"id":1,"ptr":"0x7f10","size":64,"dev":"cuda:0","cap":1,"inside":true,'
+    '"space":"pinned","pool":"0,1","owner":"buffer","watched":false,"stack":1}',
+    "free": '{"k":"free","q":20,"t":1019,"ptr":"0x7f10","id":1,"api":"cudaFree","stack":1,"noticed":true,"moved":'
+    '"0x7f30","now":"reused","owner":"a tensor","exec":1,"replay":3}',
+    "rewrite": '{"k":"rewrite","q":45,"t":1044,"storage":1,"what":"written","exec":1,"replay":3,"pending":true,"before":2,'
+    '"after":3,"stack":1,"noticed":true}',
+    "touch": '{"k":"touch","q":46,"t":1045,"storage":1,"what":"write","name":"aten::copy_","stream":1,"ptr":"0x7f10","size":8,'
+    '"whole":false,"version":3,"stack":1}',
     "graph": '{"k":"graph","q":21,"t":1020,"id":1,"handle":"0x8800","cap":1,"nodes":9,"edges":8,"kept":true,"stack":1}',
     "node": '{"k":"node","q":22,"t":1021,"id":4,"graph":1,"type":"kernel","kernel":"gemm","grid":[1,1,1],"block":[32,1,1],'
     '"smem":0,"regs":64,"ptrs":["0x7f10"],"opaque":true,"op":13,"ctx":1}',
@@ -57,9 +64,15 @@ EXAMPLES: dict[str, str] = {
     "function": '{"k":"function","q":29,"t":1028,"id":1,"name":"gemm","module":1,"attributes":{"registers":64}}',
     "context": '{"k":"context","q":30,"t":1029,"id":1,"what":"current","handle":"0xbb00","device":1,"primary":true,"stack":1}',
     "slot": '{"k":"slot","q":31,"t":1030,"id":1,"path":"self.layers[3].scale","kind":"attribute","cap":1,"read":false,'
-    '"written":true,"value":"0.5","ptr":"0x7f10","stack":1}',
+    '"written":true,"first":"write","type":"float","value":"0.5","ptr":"0x7f10","storage":1,"shape":[2],"version":3,"role":'
+    '"buffer","left":"0.6","left_ptr":"0x7f20","reads":[[1,3,"f",3,4,9]],"writes":[[1,4,"f",4,4,9]],"stack":1}',
     "slot-change": '{"k":"slot-change","q":32,"t":1031,"slot":1,"value":"0.7","ptr":"0x7f20","exec":1,"replay":3,"stack":1,'
-    '"guess":true}',
+    '"type":"float","storage":2,"shape":[2],"refreshed":false,"guess":true}',
+    "slot-use": '{"k":"slot-use","q":47,"t":1046,"slot":1,"exec":1,"replay":3,"stack":1,"guess":true}',
+    "output": '{"k":"output","q":48,"t":1047,"id":1,"cap":1,"storage":1,"ptr":"0x7f10","shape":[2],"path":"out","role":"result",'
+    '"stack":1}',
+    "held": '{"k":"held","q":49,"t":1048,"output":1,"exec":1,"replay":3,"holder":"results","holder_type":"list","count":2,'
+    '"stack":1,"guess":true,"read_stack":1}',
     "gc": '{"k":"gc","q":33,"t":1032,"phase":"stop","generation":2,"collected":17,"cap":1,"stack":1}',
     "exception": '{"k":"exception","q":34,"t":1033,"where":"capture-exit","chain":[{"type":"torch.AcceleratorError","message":'
     '"CUDA error","stack":1,"code":901,"how":"cause"}],"cap":1,"thread":"MainThread"}',

@@ -13,7 +13,7 @@ from cudagraph_doctor.trace.events.base import Frame, Link, Pointer, Raised, Rec
 from cudagraph_doctor.trace.events.captures import Capture, CaptureEnd, CaptureStatus, ExceptionRecord, Gc, Log, State
 from cudagraph_doctor.trace.events.cuda_objects import Context, Destroy, Event, Function, Module, Stream
 from cudagraph_doctor.trace.events.graphs import Edge, Exec, Graph, Node, Replay, Update
-from cudagraph_doctor.trace.events.memory import Alloc, Free, Race
+from cudagraph_doctor.trace.events.memory import Alloc, Free, Race, Rewrite, Storage, Touch
 from cudagraph_doctor.trace.events.process import (
     Capability,
     EvidenceLevel,
@@ -26,7 +26,7 @@ from cudagraph_doctor.trace.events.process import (
     Seal,
     Thread,
 )
-from cudagraph_doctor.trace.events.python_state import Slot, SlotChange
+from cudagraph_doctor.trace.events.python_state import Held, Output, Slot, SlotChange, SlotUse
 from cudagraph_doctor.trace.events.sources import Library, Source, Stack
 
 
@@ -58,7 +58,10 @@ RECORDS: tuple[type[Record], ...] = (
     Launch,
     Copy,
     Alloc,
+    Storage,
     Free,
+    Rewrite,
+    Touch,
     Graph,
     Node,
     Edge,
@@ -71,6 +74,9 @@ RECORDS: tuple[type[Record], ...] = (
     Context,
     Slot,
     SlotChange,
+    SlotUse,
+    Output,
+    Held,
     Gc,
     ExceptionRecord,
     State,
@@ -86,7 +92,6 @@ RECORDS: tuple[type[Record], ...] = (
 """Every kind, in the order of `_wire.KINDS`."""
 
 __all__ = [
-    "RECORDS",
     "Alloc",
     "Call",
     "Capability",
@@ -108,6 +113,7 @@ __all__ = [
     "Graph",
     "HandOver",
     "Header",
+    "Held",
     "Launch",
     "Library",
     "Limit",
@@ -118,23 +124,29 @@ __all__ = [
     "Node",
     "Op",
     "Outcome",
+    "Output",
     "Pointer",
     "ProbeError",
     "Process",
     "PyCall",
+    "RECORDS",
     "Race",
     "Raised",
     "Record",
     "Replay",
+    "Rewrite",
     "Seal",
     "Slot",
     "SlotChange",
+    "SlotUse",
     "Source",
     "Stack",
     "State",
+    "Storage",
     "Stream",
     "Tensor",
     "Thread",
+    "Touch",
     "Unknown",
     "Update",
 ]
