@@ -129,6 +129,29 @@ class Rule(Struct, frozen=True):
         )
 
 
+class Suppression(Struct, frozen=True):
+    """Who said that a finding is accepted, and why."""
+
+    kind: str
+    """`inline` (a comment on the line), `per-file` (the configuration)."""
+    reason: str = ""
+
+
+class Runs(Struct, frozen=True):
+    """In how many runs of a repeated target a finding was seen."""
+
+    seen: int
+    of: int
+    low: float
+    """Lower end of the 95 % interval of its rate (Wilson's score interval), 0 to 1."""
+    high: float
+
+    @property
+    def flaky(self) -> bool:
+        """It was seen in some runs only."""
+        return self.seen < self.of
+
+
 class Finding(Struct, frozen=True):
     """What happened, where, why, what to change, how sure we are."""
 
@@ -161,6 +184,10 @@ class Finding(Struct, frozen=True):
     """`new`, `known` (in the baseline) or `suppressed`."""
     fingerprint: str = ""
     """Filled in by the engine."""
+    suppression: Suppression | None = None
+    """Of a suppressed finding."""
+    runs: Runs | None = None
+    """Of a finding of a repeated target."""
 
     def __post_init__(self) -> None:
         if not self.message or not self.remedy:
@@ -169,6 +196,21 @@ class Finding(Struct, frozen=True):
         if self.state not in ("new", "known", "suppressed"):
             msg = f"{self.rule.id}: no such state: {self.state}"
             raise ValueError(msg)
+
+
+def fingerprint(rule: str, path: str, function: str, trigger: str) -> str:
+    """16 hexadecimal digits, stable over line shifts, renamed temporaries, addresses and machines.
+
+    Args:
+        rule: id of the rule.
+        path: of the file, with slashes; "" for a finding without a line.
+        function: its qualified name.
+        trigger: as `Finding.trigger`.
+    """
+    import hashlib  # loads OpenSSL: not for a report without findings
+
+    parts = (rule, path, function, trigger)
+    return hashlib.sha256("\x1f".join(parts).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 class RuleState(Struct, frozen=True):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from cudagraph_doctor.findings import Confidence, Severity
+
 if TYPE_CHECKING:
     from cudagraph_doctor.findings import CheckerState, Finding, Location
 
@@ -51,6 +53,8 @@ class ProcessInfo(Struct, frozen=True):
     rank: int | None = None
     trace: str = ""
     """Name of the trace file."""
+    started: int = 0
+    """Unix time at its start, in nanoseconds; 0 where not known."""
     sources: dict[int, str] = field(default_factory=dict)
     """Text of each recorded source file, by the id that locations carry."""
 
@@ -124,6 +128,54 @@ class Limit(Struct, frozen=True):
     """It makes the whole diagnosis incomplete (exit code 4): a damaged trace, lost records, a region not simulated."""
 
 
+class Roots(Struct, frozen=True):
+    """Folders that relative paths are understood from; absolute, empty where not known."""
+
+    cwd: str = ""
+    """Working directory: what the paths of locations are relative to."""
+    repository: str = ""
+    """Root of the repository: what CI systems want paths relative to."""
+
+
+class Violation(Struct, frozen=True):
+    """A condition of the gate that does not hold; it fails the run as a finding does."""
+
+    what: str
+    location: Location | None = None
+
+
+class Notice(Struct, frozen=True):
+    """Something about the gate's own files that somebody should tidy up; it fails nothing."""
+
+    what: str
+    location: Location | None = None
+
+
+class Gate(Struct, frozen=True):
+    """What the run is failed on, and what came of it."""
+
+    fail_on: Severity | None = Severity.ERROR
+    """Findings of this level or worse fail the run; None: no finding does."""
+    strict: bool = False
+    """Findings that are only `possible` count too."""
+    baseline: str | None = None
+    """Path of the baseline that the findings were held against."""
+    violations: tuple[Violation, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    exit_code: int | None = None
+    """The exit status (docs/exit-codes.md); None: not decided yet."""
+    meaning: str = ""
+    """That status in one sentence."""
+
+    def counts(self, finding: Finding) -> bool:
+        """Whether a finding fails the run. Known (baseline) and suppressed findings never do."""
+        if self.fail_on is None or finding.state != "new":
+            return False
+        if finding.confidence is Confidence.POSSIBLE and not self.strict:
+            return False
+        return finding.level.rank <= self.fail_on.rank
+
+
 class Report(Struct, frozen=True):
     """The whole result of a diagnosis. Findings are ordered by confidence, then level, then time."""
 
@@ -140,6 +192,8 @@ class Report(Struct, frozen=True):
     """Where they were asked for."""
     refusal: str | None = None
     """What the user required and the run did not have (exit code 3); it stands among the limits too."""
+    roots: Roots = Roots()
+    gate: Gate = Gate()
 
     @property
     def unexplained_end(self) -> bool:

@@ -40,7 +40,10 @@ may well explain.
 - A trace that cannot be read at all, or is of another major version, is {not_started}; one that is partly readable is
   {incomplete}. A torn last line is normal after a crash, and is neither.
 
-The other commands (`explain`, `rules`, `dump`, `pack`, `env`) exit with {clean}, {usage} or {not_started}.
+`baseline write` exits as `run` and `check` do, and writes nothing unless that is {clean} or {findings}. `diff` exits
+with {findings} where a condition of `--fail-on-change` does not hold, and `key` where the key of a family of graphs is
+incomplete. The other commands (`explain`, `rules`, `dump`, `pack`, `env`, `baseline show`, `baseline prune`) exit with
+{clean}, {usage} or {not_started}.
 """
 
 
@@ -55,6 +58,7 @@ def exit_code_page() -> str:
             limit=int(ExitCode.TIME_LIMIT),
             incomplete=int(ExitCode.INCOMPLETE),
             not_started=int(ExitCode.NOT_STARTED),
+            findings=ExitCode.FINDINGS.value,
             clean=int(ExitCode.CLEAN),
             usage=int(ExitCode.USAGE),
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from exit_code_page import exit_code_page
 from rule_pages import rule_pages
+from simulated_page import simulated_page
 from trace_page import trace_page
 
 DOCS = Path(__file__).parent
@@ -20,6 +21,7 @@ def pages() -> dict[str, str]:
     return {
         "trace-format.md": trace_page(),
         "exit-codes.md": exit_code_page(),
+        "simulated-device.md": simulated_page(),
         **{f"rules/{name}": text for name, text in rule_pages().items()},
     }
 

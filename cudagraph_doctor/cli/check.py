@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from cudagraph_doctor.cli.report_options import ReportOptions, report_options
+from cudagraph_doctor.cli.report_options import report_options
+from cudagraph_doctor.cli.settings import Settings
 
 
 @click.command("check")
@@ -26,15 +27,14 @@ def command(traces: tuple[str, ...], evidence: str, follow: bool, **options: Any
     TRACE is a trace file, a folder of them (one run), or a packed trace; of a folder of runs, such as
     cudagraph-doctor-trace, the newest is taken. A trace that is still being written is diagnosed as far as it goes.
     """
-    chosen = ReportOptions(**options)
-    chosen.validate()
+    settings = Settings.of(options)
     from cudagraph_doctor.cli.newest_run import newest_runs
 
     runs = newest_runs(traces)
     if follow:
         from cudagraph_doctor.cli.follow import follow_findings
 
-        report = follow_findings(lambda: chosen.diagnose(runs))
+        report = follow_findings(lambda: settings.diagnose(runs)[0])
     else:
-        report = chosen.diagnose(runs)
-    return chosen.finish(report, evidence=evidence)
+        report, _graphs = settings.diagnose(runs)
+    return settings.finish(report, evidence=evidence)

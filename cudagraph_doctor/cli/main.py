@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 COMMANDS = {
     "run": "Run a script, module or command, and diagnose its CUDA graph captures.",
     "check": "Diagnose traces that were recorded before, on any machine.",
+    "baseline": "Record what is known, so that a gate fails only on what is new.",
+    "diff": "Compare the graphs of two runs.",
     "explain": "Explain a rule: what it detects, why it breaks, what to write instead.",
     "rules": "List the rules.",
+    "key": "Say whether the key by which a program chooses among its graphs is complete.",
     "dump": "Show the records of a trace.",
     "pack": "Pack a trace into one file, for a bug report.",
     "env": "Say what can be checked on this machine, and what to do about the rest.",

@@ -30,7 +30,8 @@ class ExitCode(enum.IntEnum):
 
 _MEANING = {
     ExitCode.CLEAN: "Captured, checked, and nothing found at or above `--fail-on`.",
-    ExitCode.FINDINGS: "Findings at or above `--fail-on` (default: error).",
+    ExitCode.FINDINGS: "Findings at or above `--fail-on` (default: error) that are neither known nor suppressed, or a"
+    " condition of the gate that does not hold: a capture that is gone, a budget, `--fail-on-change`.",
     ExitCode.USAGE: "Wrong usage or configuration: unknown option or rule, missing file, broken plugin, report"
     " not writable.",
     ExitCode.NOT_STARTED: "The target could not be started or left no readable trace: no GPU, no torch, no interpreter,"

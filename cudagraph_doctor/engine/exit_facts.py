@@ -8,20 +8,14 @@ from msgspec import Struct
 
 from cudagraph_doctor._wire import EVIDENCE
 from cudagraph_doctor.engine.exit_code import ExitFacts
-from cudagraph_doctor.findings import Confidence, Severity
 
 if TYPE_CHECKING:
-    from cudagraph_doctor.findings import Finding
     from cudagraph_doctor.report import Report
 
 
 class ExitPolicy(Struct, frozen=True):
-    """What the user wants to fail on."""
+    """What the user wants to fail on, beside what the report's gate says of findings."""
 
-    fail_on: Severity | None = Severity.ERROR
-    """Findings of this level or worse fail the run; None: no finding does."""
-    strict: bool = False
-    """Findings that are only `possible` count too."""
     allow_no_capture: bool = False
     require_evidence: str | None = None
     """The weakest level of evidence that is good enough (`driver`, `python`, `simulated`); None: any."""
@@ -35,19 +29,10 @@ def exit_facts(report: Report, policy: ExitPolicy) -> ExitFacts:
         not_started=lacking_evidence(report, policy.require_evidence) is not None,
         time_limit=report.exit.timed_out,
         incomplete=is_incomplete(report) or bool(unchecked(report, policy.require_checked)),
-        findings=any(counts(finding, policy) for finding in report.findings),
+        findings=any(map(report.gate.counts, report.findings)) or bool(report.gate.violations),
         unexplained_end=report.unexplained_end,
         nothing_captured=not report.captures and not policy.allow_no_capture,
     )
-
-
-def counts(finding: Finding, policy: ExitPolicy) -> bool:
-    """Whether a finding fails the run. Known (baseline) and suppressed findings never do."""
-    if policy.fail_on is None or finding.state != "new":
-        return False
-    if finding.confidence is Confidence.POSSIBLE and not policy.strict:
-        return False
-    return finding.level.rank <= policy.fail_on.rank
 
 
 def is_incomplete(report: Report) -> bool:

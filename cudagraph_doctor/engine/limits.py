@@ -59,10 +59,16 @@ def _limits(session: Session) -> Iterator[Limit]:
         if error.removed or error.count == 1:
             state = "took itself out" if error.removed else "failed"
             yield Limit(f"hook {error.hook} {state}", error.error)
+    told = [span.why for span in session.evidence if span.why]
+    given = [hand_over.to for hand_over in session.hand_overs if any(hand_over.to in why for why in told)]
     for name, capability in sorted(session.capabilities.items()):
+        if name == "driver" and any(to in capability.why for to in given):
+            continue  # the evidence's own span says it, with its time
         if capability.state != "on" and capability.why and not any(said in capability.why for said in _COVERED):
             yield Limit(f"{name}: {capability.state}", capability.why)
     for hand_over in session.hand_overs:
+        if hand_over.to in given:
+            continue
         yield Limit(f"driver evidence: {hand_over.what}", hand_over.why or hand_over.to)
     for met in session.limits:
         yield Limit(met.what, met.reason, session.location(met.stack), incomplete=met.fatal)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from cudagraph_doctor.findings import fingerprint
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -26,21 +28,13 @@ def arrange(findings: Iterable[Finding]) -> tuple[Finding, ...]:
         key = _sameness(finding)
         first = merged.get(key)
         merged[key] = _fold(first, finding) if first is not None else finding
-    return tuple(replace(finding, fingerprint=fingerprint(finding)) for finding in merged.values())
+    return tuple(replace(finding, fingerprint=_fingerprint(finding)) for finding in merged.values())
 
 
-def fingerprint(finding: Finding) -> str:
-    """Stable over line shifts, addresses and machines: rule, path, qualified function, kind of trigger."""
-    import hashlib  # loads OpenSSL: not for a report without findings
-
+def _fingerprint(finding: Finding) -> str:
     place = finding.location
-    parts = (
-        finding.rule.id,
-        place.file if place is not None else "",
-        (place.function or "") if place is not None else "",
-        finding.trigger,
-    )
-    return hashlib.sha256("\x1f".join(parts).encode(errors="surrogatepass")).hexdigest()[:16]
+    file, function = (place.file, place.function or "") if place is not None else ("", "")
+    return fingerprint(finding.rule.id, file, function, finding.trigger)
 
 
 def _order(finding: Finding) -> tuple[int, int, int, int]:

@@ -74,6 +74,7 @@ def _process(session: Session, sessions: Sequence[Session], shown: set[int]) -> 
         parent=_parent(session, sessions),
         rank=header.rank,
         trace=session.trace,
+        started=header.wall,
         sources={source: text for source, text in texts.items() if text is not None},
     )
 

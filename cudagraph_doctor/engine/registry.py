@@ -26,8 +26,10 @@ PACKAGE = "cudagraph-doctor"
 BUILTIN = (
     EntryPoint("capture_status", "cudagraph_doctor.checkers.capture_status:CaptureStatus"),
     EntryPoint("context_binding", "cudagraph_doctor.checkers.context_binding:ContextBinding"),
+    EntryPoint("frozen_values", "cudagraph_doctor.checkers.frozen_values:FrozenValues"),
     EntryPoint("launch_resources", "cudagraph_doctor.checkers.launch_resources:LaunchResources"),
     EntryPoint("module_loading", "cudagraph_doctor.checkers.module_loading:ModuleLoading"),
+    EntryPoint("pointer_lifetime", "cudagraph_doctor.checkers.pointer_lifetime:PointerLifetime"),
 )
 """Our own entry points, as pyproject.toml declares them (a test holds the two together)."""
 

@@ -44,6 +44,7 @@ def recorded(
         "device": device,
         "sim_devices": options.sim_devices,
         "evidence": options.evidence,
+        "deep": options.deep,
         "keep_going": options.keep_going,
         "target": target_folder(options),
         "cwd": os.getcwd(),

@@ -31,6 +31,8 @@ def make(asked: str | None, target: str) -> tuple[str, str]:
     stem = "".join(c if c.isalnum() or c in "._" else "_" for c in os.path.basename(target))[:40] or "run"
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{stem}-{os.getpid()}"
     above = os.path.join(os.getcwd(), DEFAULT)
+    if os.path.exists(os.path.join(above, name)):  # another run of this process, in the same second
+        name = f"{name}-{time.monotonic_ns() % 10**9:09}"
     folder = os.path.join(above, name)
     fresh = not os.path.exists(above)
     if not _unwritable(folder):

@@ -23,6 +23,8 @@ class LaunchOptions:
     sim_devices: int = 1
     evidence: str = "auto"
     """`auto`, `driver` or `python`."""
+    deep: bool = False
+    """Record more, at a price: allocation history with stacks, native frames of every launch."""
     keep_going: bool = False
     python: str | None = None
     """Interpreter for the target; None: the first that can import torch."""

@@ -13,7 +13,9 @@ import sys
 from _thread import get_ident, get_native_id
 
 from cudagraph_doctor._wire import STATUS_ACTIVE, STATUS_INVALIDATED, STATUS_NONE
+from cudagraph_doctor.probe.graphwalk.node_ops import NodeOps
 from cudagraph_doctor.probe.guard import outside
+from cudagraph_doctor.probe.liveness.storages import Uses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cudagraph_doctor.probe.context import Context
+    from cudagraph_doctor.probe.graphwalk.reader import Walk
+    from cudagraph_doctor.probe.liveness.watch import Watch
+    from cudagraph_doctor.probe.region.looks import RegionWatch
 
     Changed = list[tuple["Window", int, int]]
 
@@ -48,6 +53,9 @@ class Part:
     def done(self, window: Window, q: int) -> None:
         """The capture has ended; its outcome was recorded as `q`."""
 
+    def captured(self, window: Window) -> None:
+        """The capture has ended well, and the record of its graph was written."""
+
 
 class Window:
     """One open capture."""
@@ -62,11 +70,16 @@ class Window:
         "last",
         "managed",
         "mode",
+        "node_ops",
         "passing",
+        "region",
         "reserved",
         "status",
         "stream",
         "tid",
+        "uses",
+        "walk",
+        "watch",
     )
 
     def __init__(self, number: int, handle: int, stream: int, device: int, mode: str, graph: int) -> None:
@@ -93,6 +106,24 @@ class Window:
         """The exception with which that block is being left."""
         self.reserved: int | None = None
         """Bytes that torch's allocator held of the device before."""
+        self.uses = Uses()
+        """The storages that its operators used."""
+        self.node_ops = NodeOps()
+        """Which operator made which node."""
+        self.walk: Walk | None = None
+        """Its graph, as it was when the window closed."""
+        self.region: RegionWatch | None = None
+        """What looks at the Python state of its region before each replay, once the capture has ended."""
+        self.watch: Watch | None = None
+        """What looks after them before each replay, once the capture has ended."""
+
+    def counts(self) -> dict[str, int]:
+        """Nodes and edges of its graph, where it was read: those at the top, not those of child graphs."""
+        walk = self.walk
+        if walk is None or not walk.whole:
+            return {}
+        top = {node.handle for node in walk.nodes if not node.parent}
+        return {"nodes": len(top), "edges": sum(source in top for source in walk.sources)}
 
 
 class Windows:
@@ -240,6 +271,11 @@ class Windows:
         """The capture has ended, well or not, and its outcome is record `q`."""
         for part in self._parts:
             self._call(part, part.done, window, q)
+
+    def captured(self, window: Window) -> None:
+        """The capture has made a graph, which was told."""
+        for part in self._parts:
+            self._call(part, part.captured, window)
 
     def returned(self, q: int, window: Window, before: int | None, after: int | None) -> None:
         """Name the call across which a change lies that another thread noticed first, and could not explain.

@@ -53,6 +53,8 @@ class Calls:
         self._events = events_of(context)
         self.kernels: dict[int, str] = {}
         """Kernel names by handle."""
+        self._functions: dict[int, list[int]] = {}
+        """Handles of functions by the module or library that they were asked of."""
         guard = context.guard(HOOK)
         self._before_guarded = guard(self._before)
         self._after_guarded = guard(self._after)
@@ -92,7 +94,10 @@ class Calls:
             result = original(*args, **kwargs)
             name = argument(args, kwargs, 1, "name")
             if isinstance(name, bytes):
-                self.kernels[created(result)] = name.rstrip(b"\0").decode("utf-8", "replace")
+                function = created(result)
+                self.kernels[function] = name.rstrip(b"\0").decode("utf-8", "replace")
+                module = handle_of(argument(args, kwargs, 0, "hmod", "library")) or 0
+                self._functions.setdefault(module, []).append(function)
             return result
 
         return hiding(call)
@@ -102,9 +107,14 @@ class Calls:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
-            name = self.kernels.get(handle_of(argument(args, kwargs, 0, "kernel")) or 0)
+            kernel = handle_of(argument(args, kwargs, 0, "kernel")) or 0
+            name = self.kernels.get(kernel)
             if name:
-                self.kernels[created(result)] = name
+                function = created(result)
+                self.kernels[function] = name
+                for functions in self._functions.values():
+                    if kernel in functions:
+                        functions.append(function)
             return result
 
         return hiding(call)
@@ -145,6 +155,8 @@ class Calls:
             address = handle_of(argument(args, kwargs, spec.ptr))
             if address:
                 fields["ptr"] = hex(address)
+        if "Unload" in api and "ptr" in fields:
+            fields["ptrs"] = [hex(function) for function in self._functions.get(int(fields["ptr"], 16), ())]
         if "Launch" in api and "Kernel" in api:
             self._launch(fields, args)
             window = windows.of_stream(fields.pop("raw", 0)) or window
@@ -217,6 +229,7 @@ class Calls:
         if len(numbers) == 7:
             fields["grid"], fields["block"], fields["smem"] = numbers[0:3], numbers[3:6], numbers[6]
         fields["ptrs"] = kernel_pointers(parameters)
+        fields["ptr"] = hex(handle_of(function) or 0)
         fields["kernel"] = self.kernels.get(handle_of(function) or 0, "")
 
     def _lives(self, fields: dict[str, Any], code: int | None, result: Any) -> None:
@@ -226,6 +239,8 @@ class Calls:
             return
         if "StreamCreate" in api:
             self._streams.id(created(result), quiet=bool(self._windows.open), stack=fields["stack"])
+        elif "Unload" in api:
+            self._functions.pop(int(fields.get("ptr", "0x0"), 16), None)
         elif "StreamDestroy" in api:
             self._streams.forget(fields.get("stream", 0))
         elif "EventDestroy" in api:

@@ -137,7 +137,9 @@ class BindingCaptures:
             graph = created(result)
             if code == 0 and graph:
                 self._graphs[graph] = window.graph
-                context.write("graph", id=window.graph, handle=hex(graph), cap=window.id, kept=True)
+                counts = window.counts()
+                context.write("graph", id=window.graph, handle=hex(graph), cap=window.id, kept=True, **counts)
+                self._windows.captured(window)
             elif code:
                 context.write("state", cap=window.id, stream=window.stream, status=status)
 

@@ -78,7 +78,7 @@ RUNTIME: dict[str, Spec] = {
     "cudaProfilerStop": Spec(),
     # modules
     "cudaLibraryLoadData": Spec(OUTSIDE),
-    "cudaLibraryUnload": Spec(OUTSIDE),
+    "cudaLibraryUnload": Spec(OUTSIDE, ptr=0),
     # graphs
     "cudaGraphDestroy": Spec(OUTSIDE),
     "cudaGraphUpload": Spec(stream=1),
@@ -144,10 +144,10 @@ DRIVER: dict[str, Spec] = {
     "cuModuleLoad": Spec(OUTSIDE),
     "cuModuleLoadData": Spec(OUTSIDE),
     "cuModuleLoadDataEx": Spec(OUTSIDE),
-    "cuModuleUnload": Spec(OUTSIDE),
+    "cuModuleUnload": Spec(OUTSIDE, ptr=0),
     "cuLibraryLoadData": Spec(OUTSIDE),
     "cuLibraryLoadFromFile": Spec(OUTSIDE),
-    "cuLibraryUnload": Spec(OUTSIDE),
+    "cuLibraryUnload": Spec(OUTSIDE, ptr=0),
     # launches
     "cuLaunchKernel": Spec(HANGS, stream=8),
     "cuLaunchKernelEx": Spec(HANGS),

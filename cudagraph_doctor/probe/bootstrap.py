@@ -194,7 +194,10 @@ class Recorder:
 
             sim = __import__("cudagraph_doctor.sim", fromlist=["install"])
             self.context.driver = sim.install(
-                self.config.sim_devices, make_emit(self.context), keep_going=bool(self.config.get("keep_going"))
+                self.config.sim_devices,
+                make_emit(self.context),
+                where=self.context.stack,
+                keep_going=bool(self.config.get("keep_going")),
             )
         except Exception as error:
             why = str(error) or type(error).__name__

@@ -16,6 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from cudagraph_doctor.probe.graphwalk.reader import GraphReader, Walk
+
 LIBRARY = "libcuda.so.1"
 LOG_BYTES = 32 * 1024
 """More than the driver keeps: 100 entries, 25,600 bytes (CUDA 13 driver API, error log management)."""
@@ -23,6 +25,8 @@ LOG_BYTES = 32 * 1024
 _NON_BLOCKING = 1
 _RELAXED = 2
 _NO_CONTEXT = 201
+_NOT_READY = 600
+_NO_TIMING = 2
 _MEMORY_TYPE = 2
 _HOST = 1
 _LEGACY = (0, 1)
@@ -37,6 +41,8 @@ class Driver:
         self._is_capturing: Any = None
         self._answers: dict[int, tuple[ctypes.c_int, int]] = {}
         """Thread identifier → where its answers go, and that address: the call lets go of the GIL."""
+        self._frontiers: dict[int, _Frontier] = {}
+        self._reader: GraphReader | None = None
         self._context: ctypes.c_void_p | None = None
         self._log_at: ctypes.c_uint | None = None
         self._buffer: Any = None
@@ -114,6 +120,41 @@ class Driver:
         nodes = self._node_count(graph) if status.value == 1 and graph.value else None
         return status.value, number.value, nodes
 
+    def frontier(self, stream: int) -> int:
+        """Handle of the newest node that a capturing stream made; 0 if there is none, or if several end it."""
+        if self._lib is None:
+            return 0
+        try:
+            answer = self._frontiers[get_ident()]
+        except KeyError:
+            answer = self._frontiers[get_ident()] = _Frontier(self._lib)
+        return answer.ask(stream)
+
+    def reads_graphs(self) -> bool:
+        """Whether the graph of an open capture can be read: the driver tells its handle since 11.3."""
+        return self.has("cuGraphGetNodes") and (
+            self.has("cuStreamGetCaptureInfo_v3") or self.has("cuStreamGetCaptureInfo_v2")
+        )
+
+    def read_graph(self, stream: int) -> Walk | None:
+        """The graph that a capturing stream makes, as it is now; None where the driver does not tell."""
+        answer = _Frontier(self._lib)
+        answer.ask(stream)
+        if not answer.graph.value:
+            return None
+        if self._reader is None:
+            from cudagraph_doctor.probe.graphwalk.reader import GraphReader
+
+            self._reader = GraphReader(self._lib)
+        # What a driver might refuse while a stream captures must not break the capture.
+        mode = ctypes.c_int(_RELAXED)
+        if self._lib.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode)) != 0:
+            return None
+        try:
+            return self._reader.read(answer.graph.value)
+        finally:
+            self._lib.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+
     def _node_count(self, graph: ctypes.c_void_p) -> int | None:
         count = ctypes.c_size_t()
         return count.value if self._lib.cuGraphGetNodes(graph, None, ctypes.byref(count)) == 0 else None
@@ -169,6 +210,32 @@ class Driver:
         code = self._lib.cuPointerGetAttributes(1, wanted, data, ctypes.c_uint64(address))
         return kind.value == _HOST if code == 0 else None
 
+    def mark(self, stream: int, earlier: Any = None) -> Any:
+        """An event of ours behind all that a stream was given so far; `earlier`, of the same kind, is used again.
+
+        Only outside capture windows. It orders nothing: nobody waits for it. None where that cannot be.
+        """
+        if self._lib is None:
+            return None
+        event = earlier
+        if event is None:
+            event = ctypes.c_void_p()
+            if self._lib.cuEventCreate(ctypes.byref(event), _NO_TIMING) != 0:
+                return None
+        return event if self._lib.cuEventRecord(event, ctypes.c_void_p(stream)) == 0 else None
+
+    def reached(self, mark: Any) -> bool:
+        """Whether the device has done what was before a mark. Only outside capture windows.
+
+        In the relaxed mode, which spares a capture that the recorder does not know of.
+        """
+        mode = ctypes.c_int(_RELAXED)
+        if self._lib is None or self._lib.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode)) != 0:
+            return True
+        code = self._lib.cuEventQuery(mark)
+        self._lib.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+        return int(code) != _NOT_READY
+
     def sticky(self) -> int | None:
         """The error that every call in this context returns by now, 0 if there is none.
 
@@ -202,6 +269,31 @@ class Driver:
             return []
         text = self._buffer.raw[: size.value].rstrip(b"\0")
         return [line for line in text.decode("utf-8", "replace").splitlines() if line.strip()]
+
+
+class _Frontier:
+    """One thread's question what a capturing stream made last: the call lets go of the GIL."""
+
+    __slots__ = ("_args", "_ask", "_edges", "_id", "_nodes", "_number", "_status", "graph")
+
+    def __init__(self, lib: Any) -> None:
+        self._status, self._id, self.graph = ctypes.c_int(), ctypes.c_uint64(), ctypes.c_void_p()
+        self._nodes, self._edges, self._number = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
+        newest = getattr(lib, "cuStreamGetCaptureInfo_v3", None)  # 12.3: refuses to leave out data of edges
+        self._ask = newest or getattr(lib, "cuStreamGetCaptureInfo_v2", None)
+        told = (self._nodes, self._edges, self._number) if newest is not None else (self._nodes, self._number)
+        self._args = tuple(ctypes.byref(value) for value in (self._status, self._id, self.graph, *told))
+
+    def ask(self, stream: int) -> int:
+        """Handle of the newest node, 0 if there is none or several; `graph` is the graph's."""
+        self.graph.value = None
+        self._number.value = 0
+        if self._ask is None or self._ask(ctypes.c_void_p(stream), *self._args) != 0 or self._status.value != 1:
+            self.graph.value = None
+            return 0
+        if self._number.value != 1 or not self._nodes.value:
+            return 0
+        return int(ctypes.c_uint64.from_address(self._nodes.value).value)
 
 
 def _module_version() -> str:

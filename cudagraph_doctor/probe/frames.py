@@ -48,7 +48,10 @@ class Frames:
 
     def source(self, code: CodeType, module: str) -> Source | None:
         """The source of a code object, recorded on first sight; None for the recorder's own frames."""
-        filename = code.co_filename
+        return self.source_of(code.co_filename, module)
+
+    def source_of(self, filename: str, module: str) -> Source | None:
+        """The source of a file by the name that its code objects have."""
         try:
             return self._sources[filename]
         except KeyError:

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
 
     from cudagraph_doctor.probe.arm import Window
     from cudagraph_doctor.probe.context import Context
+    from cudagraph_doctor.probe.liveness.watch import Watch
+    from cudagraph_doctor.probe.region.looks import RegionWatch
 
 ATTRIBUTE = "_cudagraph_doctor"
 
@@ -15,7 +17,7 @@ ATTRIBUTE = "_cudagraph_doctor"
 class GraphIdentity:
     """Ids of the graph and of its newest executable graph."""
 
-    __slots__ = ("captured", "exec", "id", "raw", "window", "words")
+    __slots__ = ("captured", "exec", "id", "raw", "region", "watch", "window", "words")
 
     def __init__(self, number: int) -> None:
         self.id = number
@@ -26,6 +28,10 @@ class GraphIdentity:
         """Its replay slot (`_wire.SLOT_WORDS`); None until the first replay of an executable graph was recorded."""
         self.raw = -1
         """Raw handle of the stream whose id stands in the slot."""
+        self.region: RegionWatch | None = None
+        """The Python state that its region read or wrote."""
+        self.watch: Watch | None = None
+        """What looks after the memory that its nodes point at."""
         self.window: Window | None = None
         """The capture that is open on it."""
 
@@ -34,7 +40,7 @@ class GraphIdentity:
         if self.captured:
             self.id = context.ids.next("graph")
         self.captured = True
-        self.exec, self.words, self.raw = 0, None, -1
+        self.exec, self.words, self.raw, self.watch, self.region = 0, None, -1, None, None
 
     def kept(self, graph: Any) -> bool:
         """Whether torch keeps the cudaGraph_t (`keep_graph=True`, torch 2.8): then nothing is instantiated yet."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cudagraph_doctor.probe.context import Context
 
 LIBRARY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native", "_probe.so")
-ABI = 1
+ABI = 2
 RANGES = 8
 STACK_BYTES = 1 << 18
 """Size of the memory file for one Python stack as text (native/stack.c)."""
@@ -95,8 +95,8 @@ class Library:
         self.quick.cgd_draw.argtypes = ()
         self.quick.cgd_announce.restype = None
         self.quick.cgd_announce.argtypes = (ctypes.c_int, ctypes.c_int64)
-        self.quick.cgd_operator.restype = None
-        self.quick.cgd_operator.argtypes = (ctypes.c_uint64, ctypes.c_int64)
+        self.quick.cgd_operator_words.restype = ctypes.c_void_p
+        self.quick.cgd_operator_words.argtypes = ()
         self.quick.cgd_use_trace.restype = None
         self.quick.cgd_use_trace.argtypes = (ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64)
         self.slow.cgd_take_paths.restype = ctypes.c_size_t

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+PROC = "/proc"
 MAPS = "/proc/self/maps"
 
 
@@ -66,7 +67,20 @@ def foreign_tool(libraries: list[Mapped]) -> str:
         return f"the tool of CUDA_INJECTION64_PATH ({os.path.basename(os.environ['CUDA_INJECTION64_PATH'])})"
     if os.environ.get("CUDBG_ENABLE_LAUNCH_BLOCKING") or os.environ.get("CUDBG_RPC_ENABLED"):
         return "cuda-gdb"
-    return ""
+    return "cuda-gdb" if "cuda-gdb" in _tracer() else ""
+
+
+def _tracer() -> str:
+    """Command line of the process that traces this one (a debugger, strace), "" without one or where it is not told."""
+    try:
+        with open(f"{PROC}/self/status", encoding="ascii", errors="replace") as status:
+            number = next((line.split()[1] for line in status if line.startswith("TracerPid:")), "0")
+        if number == "0":
+            return ""
+        with open(f"{PROC}/{number}/cmdline", encoding="utf-8", errors="replace") as command:
+            return command.read()
+    except OSError:
+        return ""
 
 
 _TOOLS = (

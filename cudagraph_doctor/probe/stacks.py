@@ -73,6 +73,19 @@ class Stacks:
         """Id of a stack of one frame: where something was done that was only remembered."""
         return self._write_stack([(code, lasti, module)])
 
+    def frame_of(self, code: CodeType, offset: int, module: str) -> list[Any] | None:
+        """One instruction as the trace has a frame (`Frame`); None in the recorder's own code."""
+        return self._position(code, offset, module)
+
+    def of_lines(self, lines: list[tuple[str, int, str]]) -> int:
+        """Id of a stack that somebody else remembered: (file name, line, function) a frame, innermost first."""
+        kept = []
+        for filename, line, function in lines[:DEPTH]:
+            source = self._frames.source_of(filename, "")
+            if source is not None:
+                kept.append([source.id, line, function, None, None, None])
+        return self._write_frames(kept, max(len(lines) - DEPTH, 0)) if kept else 0
+
     def others(self) -> list[tuple[int, int]]:
         """(thread identifier, stack id) of every other Python thread."""
         from _thread import get_ident
@@ -115,8 +128,9 @@ class Stacks:
                 kept.append(position)
             else:
                 cut += 1
-        if not kept:
-            return 0
+        return self._write_frames(kept, cut) if kept else 0
+
+    def _write_frames(self, kept: list[list[Any]], cut: int) -> int:
         key = tuple(map(tuple, kept))
         number = self._interned.get(key)
         if number is None:

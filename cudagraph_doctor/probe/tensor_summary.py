@@ -16,9 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from cudagraph_doctor.probe.liveness.storages import Storages, Uses
+
 VALUE_LIMIT = 200
 TENSOR_LIMIT = 64
 """Tensors told of one operator (foreach and concatenation take hundreds)."""
+LIST_LIMIT = 4096
+"""Tensors of a list whose storages get a number, told or not."""
 _DEPTH = 3
 _PLACES = tuple(str(position) for position in range(256))
 """Positions of arguments as records name them; Python allows no operator of torch that many."""
@@ -31,9 +35,15 @@ _NOTHING: frozenset[str] = frozenset()
 class Summary:
     """The tensors and plain values among the arguments, or the results, of one operator."""
 
-    __slots__ = ("device", "host", "imaginary", "tensors", "values")
+    __slots__ = ("cap", "device", "host", "imaginary", "made", "staged", "tensors", "uses", "values")
 
-    def __init__(self) -> None:
+    def __init__(self, uses: Uses | None = None, cap: int = 0, made: int | None = None) -> None:
+        self.uses = uses
+        """The storages that the window used so far."""
+        self.cap = cap
+        """Id of the window's capture."""
+        self.made = made
+        """Of results: stack of the operator; None for arguments."""
         self.tensors: list[str] = []
         """Each as the JSON text of a `Tensor`."""
         self.values: list[str] = []
@@ -42,6 +52,8 @@ class Summary:
         """Index of the first CUDA device among tensors and `device` arguments; -1 for "the current one"."""
         self.host: list[tuple[int, int]] = []
         """(position among `tensors`, address) of those that lie in host memory; address 0 for one without any."""
+        self.staged: list[int] = []
+        """Numbers of the storages in host memory."""
         self.imaginary = False
         """An argument stands for no memory: the operator is traced, not run."""
 
@@ -52,9 +64,11 @@ class Summaries:
     Args:
         torch: the target's torch.
         pinned: says whether the memory at an address is page-locked, or None.
+        storages: gives storages their numbers.
     """
 
-    def __init__(self, torch: Any, pinned: Callable[[int], bool | None]) -> None:
+    def __init__(self, torch: Any, pinned: Callable[[int], bool | None], storages: Storages | None = None) -> None:
+        self._storages = storages
         self._tensor = torch.Tensor
         self._plain = frozenset({torch.Tensor, torch.nn.Parameter})
         self._device_type = torch.device
@@ -70,9 +84,16 @@ class Summaries:
         """Device → its name, its index where it is CUDA's, whether it is the host."""
         self._shapes: dict[Any, str] = {}
 
-    def of_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any], written: frozenset[str]) -> Summary:
-        """Summary of the arguments of an operator."""
-        summary = Summary()
+    def of_arguments(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        written: frozenset[str],
+        uses: Uses | None = None,
+        cap: int = 0,
+    ) -> Summary:
+        """Summary of the arguments of an operator, which runs in the window of capture `cap`."""
+        summary = Summary(uses, cap)
         if self._function_modes():  # they would see the attributes that are read here
             with self._quiet():
                 self._add_arguments(summary, args, kwargs, written)
@@ -82,9 +103,11 @@ class Summaries:
             self._add_pinned(summary)
         return summary
 
-    def of_results(self, results: Any, args: tuple[Any, ...]) -> list[str]:
+    def of_results(
+        self, results: Any, args: tuple[Any, ...], uses: Uses | None = None, cap: int = 0, stack: int = 0
+    ) -> list[str]:
         """Tensors of the results that are not arguments given back."""
-        summary = Summary()
+        summary = Summary(uses, cap, stack)
         if type(results) in self._plain and not self._function_modes():
             for value in args:
                 if value is results:
@@ -146,6 +169,9 @@ class Summaries:
         inner = frozenset({"*"}) if place in written else written if "*" in written else _NOTHING
         for position, item in enumerate(value[:TENSOR_LIMIT]):
             self._add(summary, f"{place}.{position}", item, inner, depth + 1)
+        for item in value[TENSOR_LIMIT:LIST_LIMIT]:
+            if type(item) in self._plain:
+                self._only_meet(summary, item, str(item.device))
 
     def _add_subclass(self, summary: Summary, place: str, tensor: Any, written: frozenset[str]) -> None:
         with self._quiet():
@@ -166,11 +192,13 @@ class Summaries:
         if len(tensors) >= TENSOR_LIMIT:
             if host:
                 summary.host.append((-1, 0))
+            self._only_meet(summary, tensor, name)
             return
         address = 0
         try:
             address = self._address(tensor)
-            size = tensor.untyped_storage().nbytes()
+            storage = tensor.untyped_storage()
+            size = storage.nbytes()
             shape = tensor.shape
             dtype = tensor.dtype
             text = (
@@ -181,6 +209,13 @@ class Summaries:
             offset = tensor.storage_offset()
             if offset:
                 text += f',"offset":{offset * tensor.element_size()}'
+            uses = summary.uses
+            if uses is not None and size:
+                number = uses.ids.get(storage._cdata) or self._meet(summary, uses, tensor, storage, name)
+                if number:
+                    text += f',"storage":{number}'
+                    if host:
+                        summary.staged.append(number)
         except Exception:  # no storage, or no shape, that it would tell (sparse, nested, a wrapper of others)
             text = f'{{"at":"{place}","ptr":"0x0","size":0,"dev":"{name}"'
             size = 0
@@ -192,6 +227,27 @@ class Summaries:
         if written and (place in written or "*" in written):
             text += ',"written":true'
         tensors.append(text + "}")
+
+    def _meet(self, summary: Summary, uses: Uses, tensor: Any, storage: Any, device: str) -> int:
+        """The number of a storage that the window has not met yet; 0 if it gets none."""
+        storages = self._storages
+        if storages is None or device == "meta":
+            return 0
+        if summary.made is None:
+            return storages.meet(uses, tensor, storage, storage._cdata, device, summary.cap)
+        return storages.born(uses, storage, storage._cdata, device, summary.made)
+
+    def _only_meet(self, summary: Summary, tensor: Any, device: str) -> None:
+        """A tensor that is not told: its storage is watched all the same."""
+        uses = summary.uses
+        if uses is None:
+            return
+        try:
+            storage = tensor.untyped_storage()
+            if storage._cdata not in uses.ids and storage.nbytes():
+                self._meet(summary, uses, tensor, storage, device)
+        except Exception:
+            return  # it has no storage
 
     def _add_pinned(self, summary: Summary) -> None:
         """Whether each CPU tensor beside a CUDA one is page-locked: what a copy between them depends on."""

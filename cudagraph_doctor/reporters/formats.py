@@ -1,13 +1,9 @@
-"""The formats there are, and where a report goes."""
+"""The formats there are."""
 
 from __future__ import annotations
 
 import enum
-import os
-import stat
 from typing import TYPE_CHECKING, TextIO, assert_never
-
-from cudagraph_doctor.errors import OutputError
 
 if TYPE_CHECKING:
     from cudagraph_doctor.report import Report
@@ -18,10 +14,22 @@ class Format(enum.Enum):
 
     TABLE = "table"
     JSON = "json"
+    SARIF = "sarif"
+    JUNIT = "junit"
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    MARKDOWN = "markdown"
+    HTML = "html"
+
+    @property
+    def shows_timelines(self) -> bool:
+        """Whether it has room for the timeline of every capture when nobody asked for it."""
+        return self in (Format.JSON, Format.HTML)
 
 
 def write(report: Report, form: Format, stream: TextIO) -> None:
     """Write a report to an open text stream."""
+    # Each is imported when it is written: start-up pays for one.
     match form:
         case Format.TABLE:
             from cudagraph_doctor.reporters import table
@@ -31,60 +39,29 @@ def write(report: Report, form: Format, stream: TextIO) -> None:
             from cudagraph_doctor.reporters import json_v1
 
             json_v1.write(report, stream)
+        case Format.SARIF:
+            from cudagraph_doctor.reporters import sarif
+
+            sarif.write(report, stream)
+        case Format.JUNIT:
+            from cudagraph_doctor.reporters import junit
+
+            junit.write(report, stream)
+        case Format.GITHUB:
+            from cudagraph_doctor.reporters import github
+
+            github.write(report, stream)
+        case Format.GITLAB:
+            from cudagraph_doctor.reporters import gitlab
+
+            gitlab.write(report, stream)
+        case Format.MARKDOWN:
+            from cudagraph_doctor.reporters import markdown
+
+            markdown.write(report, stream)
+        case Format.HTML:
+            from cudagraph_doctor.reporters import html
+
+            html.write(report, stream)
         case _:
             assert_never(form)
-
-
-def write_file(report: Report, form: Format, path: str) -> None:
-    """Write a report to a file in one step: readers see the old file or the whole new one.
-
-    Pipes and devices (`/dev/stdout`) are written directly.
-
-    Raises:
-        OutputError: the file cannot be written.
-    """
-    import tempfile  # brings random and shutil: not for a report on standard output
-
-    try:
-        if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
-            with open(path, "w", encoding="utf-8") as stream:
-                write(report, form, stream)
-            return
-        target = os.path.realpath(path)  # a link stays a link
-        handle, scratch = tempfile.mkstemp(prefix=".cudagraph-doctor-", dir=os.path.dirname(target))
-        try:
-            with open(handle, "w", encoding="utf-8") as stream:
-                write(report, form, stream)
-            os.chmod(scratch, _mode_for(target))
-            os.replace(scratch, target)
-        except BaseException:
-            os.unlink(scratch)
-            raise
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise OutputError(f"cannot write the report to {path}: {reason}", "choose another --output FILE") from error
-
-
-def check_writable(path: str) -> None:
-    """Fail before the target runs, not after an hour of it.
-
-    Raises:
-        OutputError: the folder of `path` does not exist or is read-only, or `path` is a folder.
-    """
-    hint = "choose another --output FILE"
-    if os.path.isdir(path):
-        raise OutputError(f"cannot write the report to {path}: it is a folder", hint)
-    folder = os.path.dirname(os.path.realpath(path))
-    if not os.path.isdir(folder):
-        raise OutputError(f"cannot write the report to {path}: the folder does not exist", hint)
-    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
-        raise OutputError(f"cannot write the report to {path}: permission denied", hint)
-
-
-def _mode_for(target: str) -> int:
-    """The mode the file had, or what `open` would have given it (mkstemp's is private)."""
-    if os.path.exists(target):
-        return stat.S_IMODE(os.stat(target).st_mode)
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask

@@ -9,8 +9,8 @@ import json
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
-    from cudagraph_doctor.findings import CheckerState, Consequence, Finding, Location
-    from cudagraph_doctor.report import CaptureInfo, Exit, Limit, ProcessInfo, Report, StatusStep, Timeline
+    from cudagraph_doctor.findings import CheckerState, Consequence, Finding, Location, Runs
+    from cudagraph_doctor.report import CaptureInfo, Exit, Gate, Limit, ProcessInfo, Report, StatusStep, Timeline
 
 FORMAT = "cudagraph-doctor-report"
 VERSION = 1
@@ -44,6 +44,7 @@ def to_dict(report: Report) -> dict[str, Any]:
         "limits": [_limit(limit) for limit in report.limits],
         "summary": {level: levels.count(level) for level in ("error", "warning", "note")},
         "timelines": [_timeline(timeline) for timeline in report.timelines],
+        "gate": _gate(report.gate),
     }
 
 
@@ -133,8 +134,28 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "process": finding.process,
         "state": finding.state,
         "occurrences": {"count": finding.count, "first": None, "last": None},
-        "runs": None,
+        "suppression": None
+        if finding.suppression is None
+        else {"kind": finding.suppression.kind, "reason": finding.suppression.reason},
+        "runs": _runs(finding.runs),
         "fingerprint": finding.fingerprint,
+    }
+
+
+def _runs(runs: Runs | None) -> dict[str, Any] | None:
+    if runs is None:
+        return None
+    return {"seen": runs.seen, "of": runs.of, "low": runs.low, "high": runs.high, "flaky": runs.flaky}
+
+
+def _gate(gate: Gate) -> dict[str, Any]:
+    return {
+        "fail_on": gate.fail_on.value if gate.fail_on is not None else None,
+        "strict": gate.strict,
+        "baseline": gate.baseline,
+        "exit_code": gate.exit_code,
+        "violations": [{"what": one.what, "location": _location(one.location)} for one in gate.violations],
+        "notices": [{"what": one.what, "location": _location(one.location)} for one in gate.notices],
     }
 
 

@@ -15,8 +15,11 @@ from cudagraph_doctor.session.graphs import Graphs
 from cudagraph_doctor.session.handles import Handles
 from cudagraph_doctor.session.libraries import Libraries
 from cudagraph_doctor.session.model import Session
+from cudagraph_doctor.session.outputs import Outputs
 from cudagraph_doctor.session.regions import link_retries
 from cudagraph_doctor.session.shared_values import SharedValues
+from cudagraph_doctor.session.slots import Slots
+from cudagraph_doctor.session.storages import Storages
 from cudagraph_doctor.session.streams import Streams
 from cudagraph_doctor.trace import events
 from cudagraph_doctor.trace.reader import TraceReader
@@ -85,6 +88,9 @@ class SessionBuilder:
         self._streams = Streams(self.session)
         self._captures = Captures(self.session, self._streams)
         self._graphs = Graphs(self.session, self._captures)
+        self._slots = Slots(self.session, self._captures)
+        self._outputs = Outputs(self.session, self._captures)
+        self._storages = Storages(self.session, self._captures)
         self._handles = Handles(self.session)
         self._libraries = Libraries(self.session)
         self._shared = SharedValues()
@@ -117,6 +123,18 @@ class SessionBuilder:
             events.Gc: lambda r: self._captures.tell(r, "gcs"),
             events.Limit: self._limit,
             events.Race: session.races.append,
+            events.Touch: self._storages.touch,
+            events.Storage: self._storages.storage,
+            events.Free: self._storages.free,
+            events.Rewrite: self._storages.rewrite,
+            events.Node: lambda r: session.nodes.setdefault(r.graph, []).append(r),
+            events.Edge: lambda r: session.edges.setdefault(r.graph, []).append(r),
+            events.Destroy: session.destroyed.append,
+            events.Slot: self._slots.slot,
+            events.SlotChange: self._slots.change,
+            events.SlotUse: self._slots.use,
+            events.Output: self._outputs.output,
+            events.Held: self._outputs.held,
             events.Process: session.children.append,
             events.ProbeError: session.probe_errors.append,
             events.Lost: session.lost.append,
@@ -141,6 +159,7 @@ class SessionBuilder:
         self._libraries.finish()
         self._captures.finish(running=session.exit.running)
         self._graphs.finish()
+        self._slots.finish()
         link_retries(session)
         self.handlers.clear()  # they are ours: without them we are no cycle, and go at once
         return session

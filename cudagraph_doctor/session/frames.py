@@ -26,14 +26,14 @@ _SITE_FOLDERS = ("/site-packages/", "/dist-packages/")
 def location(session: Session, stack: int) -> Location | None:
     """The line a finding names; None where no frame of the user or of a third party is on the stack."""
     frames, named = _split(session, stack)
-    return _place(session, frames[named]) if named is not None else None
+    return place(session, frames[named]) if named is not None else None
 
 
 def chain(session: Session, stack: int) -> tuple[Location, ...]:
     """What the named line called, outermost first: the frames below it."""
     frames, named = _split(session, stack)
     below = frames[:named] if named is not None else frames
-    return tuple(_place(session, frame) for frame in reversed(below))
+    return tuple(place(session, frame) for frame in reversed(below))
 
 
 def callers(session: Session, stack: int) -> tuple[Location, ...]:
@@ -41,7 +41,7 @@ def callers(session: Session, stack: int) -> tuple[Location, ...]:
     frames, named = _split(session, stack)
     if named is None:
         return ()
-    return tuple(_place(session, frame) for frame in frames[named + 1 :] if role(session, frame[0]) == ROLE_USER)
+    return tuple(place(session, frame) for frame in frames[named + 1 :] if role(session, frame[0]) == ROLE_USER)
 
 
 def role(session: Session, source: int) -> str:
@@ -95,7 +95,8 @@ def _split(session: Session, stack: int) -> tuple[tuple[Frame, ...], int | None]
     return found.frames, third_party
 
 
-def _place(session: Session, frame: Frame) -> Location:
+def place(session: Session, frame: Frame) -> Location:
+    """One frame as a place to show."""
     source_id, line, function, end_line, column, end_column = frame
     source = session.sources.get(source_id)
     return Location(

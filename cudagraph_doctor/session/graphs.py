@@ -8,7 +8,7 @@ from msgspec import structs
 
 if TYPE_CHECKING:
     from cudagraph_doctor.session.captures import Captures
-    from cudagraph_doctor.session.model import CaptureState, Session
+    from cudagraph_doctor.session.model import Session
     from cudagraph_doctor.trace import events
 
 
@@ -18,7 +18,6 @@ class Graphs:
     def __init__(self, session: Session, captures: Captures) -> None:
         self._session = session
         self._captures = captures
-        self._by_exec: dict[int, CaptureState] = {}
         self._places: dict[int, int] = {}
         """Stack of the first replay of each executable graph that was told with one."""
         self._single: dict[int, int] = {}
@@ -38,7 +37,7 @@ class Graphs:
         self._session.execs[record.id] = record
         state = self._captures.of_graph(record.graph)
         if state is not None:
-            self._by_exec[record.id] = state
+            self._session.exec_captures[record.id] = state
 
     def replay(self, record: events.Replay) -> events.Replay:
         """A replay was told apart, or counted; a count gets the place of the first replay of its executable graph."""
@@ -47,7 +46,7 @@ class Graphs:
         elif record.exec in self._places:
             record = structs.replace(record, stack=self._places[record.exec])
         self._session.replays.append(record)
-        state = self._by_exec.get(record.exec) if record.exec else None
+        state = self._session.exec_captures.get(record.exec) if record.exec else None
         if state is None:
             graph = record.graph
             known = self._session.execs.get(record.exec)
@@ -73,7 +72,7 @@ class Graphs:
         error = bool(outcome.code) or outcome.exc is not None
         done = structs.replace(record, code=outcome.code, exc=outcome.exc, done=0 if error else record.count)
         replays[index] = done
-        state = self._by_exec.get(record.exec) or self._captures.of_graph(record.graph)
+        state = self._session.exec_captures.get(record.exec) or self._captures.of_graph(record.graph)
         if state is not None and error:
             state.failed_replays.append(done)
 

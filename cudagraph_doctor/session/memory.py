@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from cudagraph_doctor._wire import STATUS_ACTIVE
 from cudagraph_doctor.session.apis import WORK, Family, family
+from cudagraph_doctor.session.pointers import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -121,7 +122,7 @@ class _Index:
 
 
 def _of_tensor(tensor: Tensor, *, writes: bool) -> Touch | None:
-    start = _address(tensor.ptr)
+    start = address_of(tensor.ptr)
     if start is None or not tensor.dev.startswith("cuda"):
         return None
     return Touch(start, max(tensor.size, 1), reads=not writes, writes=writes, storage=tensor.storage)
@@ -133,15 +134,5 @@ def _of_call(activity: Activity) -> list[Touch | None]:
     words = getattr(record, "ptrs", ())
     if family(activity.name) is not Family.LAUNCH:  # there it is the function's handle
         words = (*words, getattr(record, "ptr", ""))
-    addresses = [address for address in map(_address, words) if address is not None]
+    addresses = [address for address in map(address_of, words) if address is not None]
     return [Touch(address, size, reads=True, writes=True) for address in addresses]
-
-
-def _address(text: str) -> int | None:
-    """The number of a recorded pointer; None for none, a null pointer, or text that is no pointer."""
-    if not text or len(text) > 18:
-        return None
-    try:
-        return int(text, 16) or None
-    except ValueError:
-        return None

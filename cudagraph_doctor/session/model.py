@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
     from cudagraph_doctor.findings import Location
     from cudagraph_doctor.report import EvidenceSpan, Exit
+    from cudagraph_doctor.session.outputs import OutputState
+    from cudagraph_doctor.session.slots import SlotState
+    from cudagraph_doctor.session.storages import StorageState
+    from cudagraph_doctor.session.uses import FirstUses
     from cudagraph_doctor.trace import events
 
 
@@ -60,8 +64,8 @@ class Activity(Struct, eq=False, gc=False):  # none is part of a cycle
 
     @property
     def stack(self) -> int:
-        """Python stack at which it was made; 0: not known."""
-        return self.record.stack
+        """Python stack at which it was made, or at which what it ran inside of was made; 0: not known."""
+        return self.record.stack or (self.inside.stack if self.inside is not None else 0)
 
     @property
     def cap(self) -> int:
@@ -282,6 +286,14 @@ class Session(Struct, eq=False):
     limits: list[events.Limit] = field(default_factory=list)
     races: list[events.Race] = field(default_factory=list)
     """Unordered accesses that the simulated device saw."""
+    slots: dict[int, SlotState] = field(default_factory=dict)
+    """Python state that captured regions read or wrote, by its id."""
+    outputs: dict[int, OutputState] = field(default_factory=dict)
+    """Tensors made in capture windows that something outside refers to, by their id."""
+    touches: list[events.Touch] = field(default_factory=list)
+    """Work outside every window on memory of graphs, oldest first."""
+    storages: dict[int, StorageState] = field(default_factory=dict)
+    """Storages that captured work uses, by their id."""
     probe_errors: list[events.ProbeError] = field(default_factory=list)
     lost: list[events.Lost] = field(default_factory=list)
     unreturned: list[Activity] = field(default_factory=list)
@@ -294,7 +306,15 @@ class Session(Struct, eq=False):
     """How many records of each kind that this version does not know."""
     seal: events.Seal | None = None
     graphs: dict[int, events.Graph] = field(default_factory=dict)
+    nodes: dict[int, list[events.Node]] = field(default_factory=dict)
+    """The nodes of each graph that could be walked, by its id."""
+    edges: dict[int, list[events.Edge]] = field(default_factory=dict)
+    """The dependencies between them, by the graph's id."""
     execs: dict[int, events.Exec] = field(default_factory=dict)
+    exec_captures: dict[int, CaptureState] = field(default_factory=dict)
+    """The capture whose graph each executable graph was made from, by the executable graph's id."""
+    destroyed: list[events.Destroy] = field(default_factory=list)
+    """Graphs, executable graphs, streams, events and contexts that died, oldest first."""
     modules: list[events.Module] = field(default_factory=list)
     children: list[events.Process] = field(default_factory=list)
     hand_overs: list[events.HandOver] = field(default_factory=list)
@@ -304,6 +324,8 @@ class Session(Struct, eq=False):
     """Name of the trace file."""
     own: tuple[str, ...] = ()
     """Distributions and paths that `--own` made the user's."""
+    first_uses: dict[int, FirstUses] = field(default_factory=dict)
+    """The first work on each storage, by the id of the capture; made when somebody asks (`session.uses`)."""
     _texts: dict[int, tuple[str | None, tuple[str, ...]]] = field(default_factory=dict)
 
     def __repr__(self) -> str:

@@ -16,6 +16,8 @@ import torch
 MAP_NORESERVE = 0x4000
 """Linux, the same on x86-64 and aarch64; `mmap` does not name it before Python 3.13."""
 PAGE = 4096
+DEVICE_PAGE = 2 << 20
+"""What cudaMalloc hands out is a multiple of this."""
 
 
 class Arena:
@@ -64,6 +66,10 @@ class Arena:
         """Index of the device on which `address` lies."""
         return (address - self.base) // self.bytes_per_device
 
+    def page_of(self, address: int) -> int:
+        """Start of the device page that holds `address`."""
+        return address - (address - self.base) % DEVICE_PAGE
+
     def give_pages_back(self, address: int, size: int) -> None:
         """Return the pages of a range to the system; they read as zeros when they are used again."""
         start = -(-(address - self.base) // PAGE) * PAGE
@@ -75,8 +81,6 @@ class Arena:
 class AddressSpace:
     """Which ranges of one device are handed out: what cudaMalloc and cudaFree keep in the driver."""
 
-    ALIGNMENT = 2 << 20
-
     def __init__(self, base: int, size: int) -> None:
         self.base, self.size = base, size
         self.used = 0
@@ -85,7 +89,7 @@ class AddressSpace:
 
     def take(self, size: int) -> int | None:
         """Address of a new range of `size` bytes; None when the device is full."""
-        size = -(-size // self.ALIGNMENT) * self.ALIGNMENT
+        size = -(-size // DEVICE_PAGE) * DEVICE_PAGE
         for index, (address, length) in enumerate(self._holes):
             if length >= size:
                 if length == size:
@@ -96,6 +100,12 @@ class AddressSpace:
                 self.used += size
                 return address
         return None
+
+    def maps(self, address: int) -> bool:
+        """Whether `address` lies in a range that is handed out."""
+        if address in self._mapped:
+            return True
+        return any(start <= address < start + size for start, size in self._mapped.items())
 
     def give_back(self, address: int) -> int | None:
         """Unmap the range that begins at `address`; its size, or None if none begins there."""

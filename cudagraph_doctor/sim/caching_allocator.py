@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cudagraph_doctor.sim.arena import AddressSpace, Arena
+from cudagraph_doctor.sim.memory_span import Span
 
 MIN_BLOCK = 512
 SMALL_SIZE = 1 << 20
@@ -20,6 +21,10 @@ SMALL_BUFFER = 2 << 20
 MIN_LARGE_ALLOC = 10 << 20
 LARGE_BUFFER = 20 << 20
 ROUND_LARGE = 2 << 20
+
+Witness = tuple[str, int]
+"""Operator or call that made an access, and its stack if that was asked for."""
+UNSEEN: Witness = ("", 0)
 
 PoolId = tuple[int, int]
 DEFAULT_POOL: PoolId = (0, 0)
@@ -36,7 +41,6 @@ class Segment:
     pool: PrivatePool
     shelf: list[tuple[int, int, Block]]
     """Where its free blocks are kept, in the pool."""
-    mapped: bool = True
 
 
 @dataclass(eq=False, slots=True, repr=False)
@@ -55,9 +59,17 @@ class Block:
     other_streams: set[int] = field(default_factory=set)
     """Streams that `record_stream` named: the memory comes back only when they have passed."""
     write: tuple[int, int] = (0, 0)
-    """(stream, tick) of the last write; kept for the race detector."""
-    reads: dict[int, int] | None = None
-    """Tick of the last read since that write, by stream."""
+    """(stream, tick) of the last write; kept for the race detector, as is what follows."""
+    reads: dict[int, tuple[int, Witness]] | None = None
+    """Tick and witness of the last read since that write, by stream."""
+    writer: Witness = UNSEEN
+    captured: bool = False
+    """A graph reads or writes it: accesses from outside are told with their line."""
+
+    def span(self) -> Span:
+        """What a graph that uses this block will know of it."""
+        self.captured = True
+        return Span(self.address, self.size, self.generation)
 
 
 @dataclass(eq=False, slots=True, repr=False)
@@ -142,7 +154,7 @@ class CachingAllocator:
             block.free = False
             block.generation += 1
             block.requested = size
-            block.write, block.reads = (0, 0), None
+            block.write, block.reads, block.writer, block.captured = (0, 0), None, UNSEEN, False
             self.blocks[block.address] = block
             in_use = self.bytes_in_use
             in_use.grow(block.size)
@@ -257,7 +269,6 @@ class CachingAllocator:
                     del self.pools[pool.id]
 
     def _unmap(self, segment: Segment) -> None:
-        segment.mapped = False
         segment.pool.segments.remove(segment)
         self.space.give_back(segment.address)
         self.arena.give_pages_back(segment.address, segment.size)

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from cudagraph_doctor._wire import STATUS_ACTIVE, STATUS_INVALIDATED
-from cudagraph_doctor.sim.caching_allocator import Block, PoolId, Segment
+from cudagraph_doctor.sim.caching_allocator import PoolId
+from cudagraph_doctor.sim.memory_span import Span
 from cudagraph_doctor.sim.streams import SimStream
 
 _capture_ids = itertools.count(1)
@@ -42,8 +43,8 @@ class Node:
     """Operator or kernel: `aten::mm`."""
     execute: Callable[[], object]
     depends_on: tuple[Node, ...] = ()
-    reads: tuple[Block, ...] = ()
-    writes: tuple[Block, ...] = ()
+    reads: tuple[Span, ...] = ()
+    writes: tuple[Span, ...] = ()
     host_source: torch.Tensor | None = None
     """Pinned host memory that a copy node reads, without a claim to it."""
     handle: int = field(default_factory=_node_handles.__next__)
@@ -68,8 +69,6 @@ class Capture:
     streams: set[SimStream] = field(default_factory=set)
     generators: set[int] = field(default_factory=set)
     """Identities of the random generators registered with the graph."""
-    accesses: dict[Block, tuple[tuple[int, int], dict[int, int]]] = field(default_factory=dict)
-    """Write and reads of each block by captured nodes, for the race detector."""
 
     @property
     def blocking(self) -> bool:
@@ -92,7 +91,3 @@ class Capture:
         depended_on = {parent for node in self.nodes for parent in node.depends_on}
         joined = set(self.origin.frontier)
         return [node for node in self.nodes if node not in depended_on and node not in joined]
-
-    def segments(self) -> tuple[Segment, ...]:
-        """Segments that the nodes touch: when one is unmapped, a replay faults."""
-        return tuple({block.segment for node in self.nodes for block in (*node.reads, *node.writes)})

@@ -7,7 +7,8 @@ import platform
 import sys
 from typing import TYPE_CHECKING
 
-from cudagraph_doctor.sim.emission import Emit, nobody
+from cudagraph_doctor.sim.emission import Emit, Where, nobody, nowhere
+from cudagraph_doctor.sim.node_description import Description, describe
 from cudagraph_doctor.sim.unavailable import WORKS_WITH, SimUnavailable
 
 if TYPE_CHECKING:
@@ -54,6 +55,35 @@ class SimDevice:
         stream = self.simulation.driver.stream_of(stream_handle, device)
         return (0, 0, 0) if stream is None else capture_info(self.simulation.driver, stream)
 
+    def pinned(self, address: int) -> bool:
+        """Whether host memory is page-locked."""
+        return self.simulation.pinned.holds(address)
+
+    def mark(self, stream_handle: int, _earlier: object = None, device: int = 0) -> tuple[int, int] | None:
+        """A mark behind all that a stream was given so far."""
+        stream = self.simulation.driver.stream_of(stream_handle, device)
+        return None if stream is None else (stream.key, stream.tick)
+
+    def reached(self, mark: tuple[int, int]) -> bool:
+        """Whether the host has waited for a mark: only then may it count on the work before it."""
+        return self.simulation.driver.host.get(mark[0], 0) >= mark[1]
+
+    def frontier(self, stream_handle: int, device: int = 0) -> int:
+        """Handle of the newest node that a capturing stream made; 0 if there is none, or if several end it."""
+        stream = self.simulation.driver.stream_of(stream_handle, device)
+        if stream is None or stream.capture is None or len(stream.frontier) != 1:
+            return 0
+        return stream.frontier[0].handle
+
+    def reads_graphs(self) -> bool:
+        """Whether `graph_of_capture` tells the graph of an open capture."""
+        return True
+
+    def graph_of_capture(self, stream_handle: int, device: int = 0) -> Description | None:
+        """The nodes and edges that an open capture has made so far."""
+        stream = self.simulation.driver.stream_of(stream_handle, device)
+        return None if stream is None or stream.capture is None else describe(stream.capture.nodes)
+
     def simulate_bindings(self, module: ModuleType) -> None:
         """Simulate `cuda.bindings.runtime` or `cuda.bindings.driver` now, if it was not done at its import."""
         self._bindings.replace_in(module)
@@ -67,7 +97,12 @@ _installed: SimDevice | None = None
 
 
 def install(
-    devices: int = 1, emit: Emit | None = None, *, memory: int = DEFAULT_MEMORY, keep_going: bool = False
+    devices: int = 1,
+    emit: Emit | None = None,
+    *,
+    where: Where | None = None,
+    memory: int = DEFAULT_MEMORY,
+    keep_going: bool = False,
 ) -> SimDevice:
     """Make `cuda:0` … `cuda:devices-1` of this process, on the CPU.
 
@@ -94,14 +129,16 @@ def install(
     check_version(torch.__version__)
     device = _build(devices, memory)
     prove(device)  # before anybody listens: its capture is not the target's
-    device.simulation.start(emit or nobody, keep_going=keep_going)
+    device.simulation.start(emit or nobody, where or nowhere, keep_going=keep_going)
     _installed = device
     return device
 
 
 def _build(devices: int, memory: int) -> SimDevice:
+    from cudagraph_doctor.sim.after_import import AfterImport
     from cudagraph_doctor.sim.bindings.surface import put_under_bindings
     from cudagraph_doctor.sim.dispatch import Registration
+    from cudagraph_doctor.sim.foreign_code import name_foreign_code
     from cudagraph_doctor.sim.launch import Launcher
     from cudagraph_doctor.sim.native_interface import hook_names, install_guard, install_hooks
     from cudagraph_doctor.sim.simulation import Simulation
@@ -124,4 +161,6 @@ def _build(devices: int, memory: int) -> SimDevice:
     sim.pinned.install(hooks, hook_names())
     launcher = Launcher(sim)
     put_under_torch(sim, launcher)
-    return SimDevice(sim, put_under_bindings(sim), Registration(launcher))
+    imports = AfterImport()
+    name_foreign_code(sim, imports)
+    return SimDevice(sim, put_under_bindings(sim, imports), Registration(launcher))

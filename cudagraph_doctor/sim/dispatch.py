@@ -23,6 +23,7 @@ from cudagraph_doctor.sim.kernels.substitutes import ANSWERS, SUBSTITUTES
 from cudagraph_doctor.sim.launch import Launcher
 from cudagraph_doctor.sim.operator_plan import OperatorPlan
 from cudagraph_doctor.sim.simulation import CPU_KEYS
+from cudagraph_doctor.sim.tracebacks import hide, unseen
 
 Kernel = Callable[..., object]
 
@@ -45,7 +46,7 @@ class Registration:
         self._libraries: dict[str, Any] = {}
         self._known: set[str] = set()
         fallback = torch.library.Library("_", "IMPL")
-        fallback.fallback(self._fallback, "CUDA")
+        fallback.fallback(unseen(self._fallback), "CUDA")
         self._libraries["_"] = fallback
         self._plans: dict[Any, Kernel] = {}
         self.register(_registered("CUDA") | _registered("CPU"))
@@ -89,9 +90,13 @@ class Registration:
 
         def first(*args: object, **kwargs: object) -> object:
             nonlocal kernel
-            if kernel is None:
-                kernel = self._resolve(find_operator(name))
-            return kernel(*args, **kwargs)
+            try:
+                if kernel is None:
+                    kernel = self._resolve(find_operator(name))
+                return kernel(*args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
 
         return first
 
@@ -171,6 +176,7 @@ def find_operator(name: str) -> Any:
 def _composite(name: str) -> Kernel:
     op: Any = None
 
+    @unseen
     def cuda_composite(*args: object, **kwargs: object) -> object:
         nonlocal op
         if op is None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from cudagraph_doctor._wire import STATUS_INVALIDATED, STATUS_NONE
 from cudagraph_doctor.sim import cuda_error as cuda
 from cudagraph_doctor.sim.capture import Capture, Node
-from cudagraph_doctor.sim.emission import Emit, nobody
+from cudagraph_doctor.sim.emission import Emit, Where, nobody, nowhere
 from cudagraph_doctor.sim.legality import Verdict, measured
 from cudagraph_doctor.sim.streams import (
     LEGACY,
@@ -45,6 +45,7 @@ class SimDriver:
 
     def __init__(self, devices: int) -> None:
         self.emit: Emit = nobody
+        self.where: Where = nowhere
         self.keep_going = False
         self.defaults = tuple(SimStream(LEGACY, device, blocking=True) for device in range(devices))
         self.streams: dict[int, SimStream] = {}

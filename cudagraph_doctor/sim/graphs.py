@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cudagraph_doctor.sim import cuda_error as cuda
-from cudagraph_doctor.sim.caching_allocator import Block, Segment
+from cudagraph_doctor.sim.arena import Arena
 from cudagraph_doctor.sim.capture import Capture, Node, NodeKind
 from cudagraph_doctor.sim.capture_calls import launch_graph
+from cudagraph_doctor.sim.memory_span import Span
 from cudagraph_doctor.sim.streams import SimStream
 
 if TYPE_CHECKING:
@@ -46,11 +47,14 @@ class SimExec:
     handle: int
     graph: SimGraph
     nodes: list[Node]
+    arena: Arena
     auto_free: bool = False
     launches: int = 0
-    reads: tuple[Block, ...] = ()
-    writes: tuple[Block, ...] = ()
-    segments: tuple[Segment, ...] = ()
+    reads: tuple[Span, ...] = ()
+    """Device memory that it reads and does not write: its inputs and weights."""
+    writes: tuple[Span, ...] = ()
+    pages: tuple[int, ...] = ()
+    """Device pages on which these begin."""
     host_sources: tuple[torch.Tensor, ...] = ()
     nodes_by_handle: dict[int, Node] = field(default_factory=dict)
     """This graph's own copy of each node, by the handle of the original."""
@@ -59,11 +63,20 @@ class SimExec:
         """Take over these nodes, at instantiation or update."""
         self.nodes = [_own_copy(node) for node in nodes]
         self.nodes_by_handle = {node.handle: node for node in self.nodes}
-        written = {block for node in nodes for block in node.writes}
-        self.writes = tuple(written)
-        self.reads = tuple({block for node in nodes for block in node.reads} - written)
         self.host_sources = tuple(node.host_source for node in nodes if node.host_source is not None)
-        self.segments = tuple({block.segment for block in (*self.reads, *self.writes)})
+        self.look_at_memory()
+
+    def look_at_memory(self) -> None:
+        """Work out what the nodes read and write, after their parameters were set."""
+        written = dict.fromkeys(span for node in self.nodes for span in node.writes)
+        read = dict.fromkeys(span for node in self.nodes for span in node.reads)
+        raw = [node.params for node in self.nodes if "bytes" in node.params]
+        written |= {Span(params["dst"], params["bytes"]): None for params in raw}
+        read |= {Span(params["src"], params["bytes"]): None for params in raw if "src" in params}
+        self.writes = tuple(written)
+        self.reads = tuple(span for span in read if span not in written)
+        arena = self.arena
+        self.pages = tuple({arena.page_of(span.address) for span in written | read if arena.holds(span.address)})
 
 
 def _own_copy(node: Node) -> Node:
@@ -95,7 +108,7 @@ _RUNS: dict[NodeKind, Callable[[dict[str, Any]], None]] = {NodeKind.MEMSET: run_
 
 def make_exec(sim: Simulation, graph: SimGraph, *, auto_free: bool = False) -> SimExec:
     """Instantiate `graph`, without asking whether that is allowed now."""
-    executable = SimExec(sim.driver.new_handle(), graph, [], auto_free)
+    executable = SimExec(sim.driver.new_handle(), graph, [], sim.arena, auto_free)
     executable.adopt(graph.nodes)
     return executable
 
@@ -117,16 +130,17 @@ def replay(sim: Simulation, executable: SimExec, stream: SimStream) -> int:
     if executable.launches and not executable.auto_free and _leaks_allocation(executable.nodes):
         return cuda.INVALID_VALUE  # the first launch's memory is still allocated (cuGraphLaunch)
     executable.launches += 1
-    if not all(segment.mapped for segment in executable.segments):
+    if not sim.maps(executable.pages):
         sim.driver.sticky = cuda.ILLEGAL_ADDRESS
         return cuda.SUCCESS
     sim.factory.collect()
+    sim.driver.thread.replaying = stream
     with torch.no_grad(), torch._C._AutoDispatchBelowAutograd(), torch._C.DisableTorchFunction():
         for node in executable.nodes:
             node.execute()
-    sim.races.launch(stream, "cuGraphLaunch", executable.reads, executable.writes)
+    sim.races.graph_launch(stream, "cuGraphLaunch", executable.reads, executable.writes)
     for source in executable.host_sources:
-        sim.pending_copies.queued(source, stream)
+        sim.pending_copies.queued(source, stream, "cuGraphLaunch")
     return cuda.SUCCESS
 
 

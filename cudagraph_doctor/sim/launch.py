@@ -23,6 +23,7 @@ from cudagraph_doctor.sim.planned_launch import planned
 from cudagraph_doctor.sim.recording import Recorder
 from cudagraph_doctor.sim.simulation import Simulation
 from cudagraph_doctor.sim.streams import SimStream
+from cudagraph_doctor.sim.tracebacks import hide
 
 _CPU = torch.device("cpu")
 _below_autograd = torch._C._AutoDispatchBelowAutograd
@@ -46,11 +47,15 @@ class Launcher:
         """A kernel for the dispatcher: `run`, below autograd and unseen by the target's `__torch_function__` modes."""
 
         def cuda_kernel(*args: object, **kwargs: object) -> object:
-            with _below_autograd():
-                if _function_modes():
-                    with _without_torch_function():
-                        return run(*args, **kwargs)
-                return run(*args, **kwargs)
+            try:
+                with _below_autograd():
+                    if _function_modes():
+                        with _without_torch_function():
+                            return run(*args, **kwargs)
+                    return run(*args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
 
         return cuda_kernel
 
@@ -79,6 +84,8 @@ class Launcher:
             return self.recorder.record(plan, stream, device, args, kwargs)
         if sim.driver.captures or sim.driver.sticky:
             sim.check(sim.driver.submit("cuLaunchKernel", stream, kernel=plan.qualified))
+        if not stream.legacy:
+            sim.races.active = True  # from here on reads are noted
         reads: list[Block] = []
         host_args, host_kwargs = self._to_host(plan, device, args, kwargs, reads)
         if plan.has_generator or plan.random:

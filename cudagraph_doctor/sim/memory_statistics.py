@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cudagraph_doctor.sim.caching_allocator import DEFAULT_POOL, Block, CachingAllocator, Statistics
+from cudagraph_doctor.sim.caching_allocator import DEFAULT_POOL, Block, CachingAllocator, PoolId, Statistics
 
 if TYPE_CHECKING:
     from cudagraph_doctor.sim.simulation import Simulation
@@ -68,8 +68,13 @@ def _parts(memory: CachingAllocator) -> tuple[Statistics, ...]:
     return memory.bytes_in_use, memory.bytes_reserved, memory.segments
 
 
-def memory_snapshot(sim: Simulation) -> dict[str, Any]:
-    """What `torch._C._cuda_memorySnapshot` returns, without allocation history."""
+def memory_snapshot(sim: Simulation, pool: PoolId = DEFAULT_POOL) -> dict[str, Any]:
+    """What `torch._C._cuda_memorySnapshot` returns, without allocation history.
+
+    Args:
+        sim: The simulation.
+        pool: Only the segments of this private pool; of all where it is (0, 0).
+    """
     sim.factory.collect()
     segments = []
     for device, memory in enumerate(sim.allocators):
@@ -80,6 +85,8 @@ def memory_snapshot(sim: Simulation) -> dict[str, Any]:
             for *_, block in shelf
         }
         for segment in memory.every_segment():
+            if pool not in {DEFAULT_POOL, segment.pool.id}:
+                continue
             blocks: list[dict[str, Any]] = []
             address = segment.address
             while address < segment.address + segment.size:

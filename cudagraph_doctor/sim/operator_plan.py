@@ -148,7 +148,7 @@ def _relu(x: Any, out: Any) -> Any:
 _TWINS = {"aten::relu": _relu}
 """`out=` variants of operators that have none with a kernel: relu is defined as clamp_min with 0."""
 
-_RESIZING = frozenset({"huber_loss", "mse_loss", "smooth_l1_loss", "soft_margin_loss"})
+_RESIZING = frozenset({"binary_cross_entropy", "huber_loss", "mse_loss", "smooth_l1_loss", "soft_margin_loss"})
 """Operators whose `out=` kernel uses the output for something larger first, and warns of the resize."""
 
 _BOUND = frozenset({

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
+from cudagraph_doctor.sim.caching_allocator import Witness
 from cudagraph_doctor.sim.driver import SimDriver
 from cudagraph_doctor.sim.streams import Clock, SimStream
 
@@ -26,6 +27,7 @@ class _Pending:
     key: int
     tick: int
     stream: int
+    witness: Witness
 
 
 class PendingCopies:
@@ -36,14 +38,15 @@ class PendingCopies:
         self._pending: dict[int, _Pending] = {}
         self._reported: set[int] = set()
 
-    def queued(self, source: torch.Tensor, stream: SimStream) -> None:
-        """A copy from `source` (a CPU view of pinned memory) was put on `stream`."""
+    def queued(self, source: torch.Tensor, stream: SimStream, what: str) -> None:
+        """`what` has put a copy from `source` (a CPU view of pinned memory) on `stream`."""
         if source.nbytes > LARGEST or not source.is_contiguous():
             return
         address = source.data_ptr()
         if (earlier := self._pending.get(address)) is not None:
             self._compare(earlier)
-        self._pending[address] = _Pending(source, _checksum(source), stream.key, stream.tick, stream.handle)
+        witness = (what, self._driver.where())
+        self._pending[address] = _Pending(source, _checksum(source), stream.key, stream.tick, stream.handle, witness)
 
     def host_waited(self, host: Clock) -> None:
         """The host has waited for what `host` says: look at what is done by now."""
@@ -63,7 +66,10 @@ class PendingCopies:
             "ptr": hex(address),
             "size": copy.source.nbytes,
             "stream": copy.stream,
-            "name": "aten::copy_",
+            "name": copy.witness[0],
+            "first": copy.stream,
+            "first_name": copy.witness[0],
+            "first_stack": copy.witness[1],
         })  # fmt: skip
 
 

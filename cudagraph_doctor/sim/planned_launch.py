@@ -15,6 +15,7 @@ import torch
 from cudagraph_doctor.sim.kernels.host_views import HostViews
 from cudagraph_doctor.sim.operator_plan import ArgumentKind, OperatorPlan
 from cudagraph_doctor.sim.tensors import Layout
+from cudagraph_doctor.sim.tracebacks import hide
 
 if TYPE_CHECKING:
     from cudagraph_doctor.sim.simulation import Simulation
@@ -40,38 +41,42 @@ def planned(sim: Simulation, views: HostViews, plan: OperatorPlan, general: Kern
     layouts: dict[tuple[object, ...], Layout] = {}
 
     def cuda_kernel(*args: Any, **kwargs: Any) -> object:
-        if driver.captures or driver.sticky or _function_modes():
-            return general(*args, **kwargs)
-        prepared = _prepare(views, kinds, args)
-        if prepared is None or (kwargs and not _plain(plan, kwargs, prepared[1])):
-            return general(*args, **kwargs)
-        host, kind, device = prepared
-        layout = None
-        if not in_place:
-            key = (_default_dtype(), *kind)
-            layout = layouts.get(key)
+        try:
+            if driver.captures or driver.sticky or _function_modes():
+                return general(*args, **kwargs)
+            prepared = _prepare(views, kinds, args)
+            if prepared is None or (kwargs and not _plain(plan, kwargs, prepared[1])):
+                return general(*args, **kwargs)
+            host, kind, device = prepared
+            layout = None
+            if not in_place:
+                key = (_default_dtype(), *kind)
+                layout = layouts.get(key)
+                if layout is None:
+                    return _learn(layouts, key, general(*args, **kwargs))
+            streams = sim.streams()
+            streams.context = True
+            stream = streams.streams[device]
             if layout is None:
-                return _learn(layouts, key, general(*args, **kwargs))
-        streams = sim.streams()
-        streams.context = True
-        stream = streams.streams[device]
-        if layout is None:
-            target = args[0]
-            with _below_autograd():
-                call(*host, **kwargs)
-            block = sim.block_of(target)
-        else:
-            target, block = sim.new_laid_out(layout, device, stream)
-            out = views.of_new(block.address, layout, device)
-            with _below_autograd():
-                call(*host, **kwargs, out=out)
-        if races.active or not stream.legacy:
-            races.launch(stream, name, sim.blocks_of(_tensors(args)), () if block is None else (block,))
-        else:
-            stream.tick += 1
-            if block is not None:
-                block.write = (stream.key, stream.tick)
-        return target
+                target = args[0]
+                with _below_autograd():
+                    call(*host, **kwargs)
+                block = sim.block_of(target)
+            else:
+                target, block = sim.new_laid_out(layout, device, stream)
+                out = views.of_new(block.address, layout, device)
+                with _below_autograd():
+                    call(*host, **kwargs, out=out)
+            if races.active or not stream.legacy or (block is not None and block.captured):
+                races.launch(stream, name, sim.blocks_of(_tensors(args)), () if block is None else (block,))
+            else:
+                stream.tick += 1
+                if block is not None:
+                    block.write = (stream.key, stream.tick)
+            return target
+        except BaseException as error:
+            hide(error)
+            raise
 
     return cuda_kernel
 

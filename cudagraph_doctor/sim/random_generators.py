@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from cudagraph_doctor.sim.simulation import Simulation
+from cudagraph_doctor.sim.tracebacks import unseen_methods
 
 _NOT_CAPTURABLE = (
     " during CUDA graph capture. If you need this call to be captured, please file an issue. "
@@ -91,7 +92,7 @@ def make_generator_class(sim: Simulation) -> type:
             return _rebuild, (str(self.device), self._seed, self.get_state())
 
     Generator.__module__, Generator.__qualname__ = "torch", "Generator"
-    return Generator
+    return unseen_methods(Generator)
 
 
 def _rebuild(device: str, seed: int, state: torch.Tensor) -> Any:

@@ -15,12 +15,13 @@ from cudagraph_doctor.sim.caching_allocator import DEFAULT_POOL, Block, CachingA
 from cudagraph_doctor.sim.capture import Node, NodeKind
 from cudagraph_doctor.sim.contexts import Contexts
 from cudagraph_doctor.sim.driver import SimDriver
-from cudagraph_doctor.sim.emission import Emit
+from cudagraph_doctor.sim.emission import Emit, Where
 from cudagraph_doctor.sim.memory_statistics import reset_peaks, reset_totals
 from cudagraph_doctor.sim.pinned_memory import PinnedMemory
+from cudagraph_doctor.sim.pinned_results import PinnedResults
 from cudagraph_doctor.sim.pinned_traffic import PendingCopies
 from cudagraph_doctor.sim.races import RaceDetector
-from cudagraph_doctor.sim.streams import SimEvent, SimStream, ThreadState
+from cudagraph_doctor.sim.streams import SimEvent, SimStream, ThreadState, join
 from cudagraph_doctor.sim.tensors import Layout, TensorFactory
 
 CPU_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
@@ -39,19 +40,22 @@ class Simulation:
             for index in range(devices)
         )
         self.factory = TensorFactory(self._storage_died)
-        self.races = RaceDetector(self.driver)
+        self.races = RaceDetector(self.driver, self.block_at)
         self.contexts = Contexts(self.driver)
         self.pinned = PinnedMemory(self.driver)
+        self.pinned_results = PinnedResults(self.driver)
         self.pending_copies = PendingCopies(self.driver)
         self.driver.host_waited.append(self.pending_copies.host_waited)
         self.backward_caller: ThreadState | None = None
         """Streams of the thread that is inside torch.autograd's run_backward."""
+        self._left_out: set[tuple[str, int]] = set()
+        """What limit was recorded, by the capture that was open."""
         self.pool_context: dict[int, tuple[int, int]] = {}
         """Pool that `torch.cuda.use_mem_pool` chose, by thread identity."""
 
-    def start(self, emit: Emit, *, keep_going: bool) -> None:
+    def start(self, emit: Emit, where: Where, *, keep_going: bool) -> None:
         """Forget what the self-test did, and tell `emit` from now on."""
-        self.driver.emit, self.driver.keep_going = emit, keep_going
+        self.driver.emit, self.driver.where, self.driver.keep_going = emit, where, keep_going
         self.driver.error_log.clear()
         self.races.forget()
         self.factory.collect()
@@ -136,9 +140,17 @@ class Simulation:
     def block_of(self, tensor: torch.Tensor) -> Block | None:
         """The block in which `tensor` lies; None for an empty tensor."""
         address = tensor.untyped_storage().data_ptr()
-        if address == 0:
-            return None
-        return self.allocators[self.arena.device_of(address)].blocks.get(address)
+        return None if address == 0 else self.block_at(address)
+
+    def block_at(self, address: int) -> Block | None:
+        """The block in use that begins at `address`."""
+        device = (address - self.arena.base) // self.arena.bytes_per_device
+        return self.allocators[device].blocks.get(address) if 0 <= device < len(self.allocators) else None
+
+    def maps(self, pages: Iterable[int]) -> bool:
+        """Whether all of these addresses lie in memory that the driver has handed out."""
+        device_of = self.arena.device_of
+        return all(self.allocators[device_of(page)].space.maps(page) for page in pages)
 
     def blocks_of(self, tensors: Iterable[torch.Tensor]) -> tuple[Block, ...]:
         """The blocks in which the tensors lie."""
@@ -186,8 +198,16 @@ class Simulation:
 
     def not_simulated(self, what: str, reason: str) -> NotImplementedError:
         """Record that the target needs something which the simulated device has not; the error to raise."""
-        self.driver.emit({"k": "limit", "what": what, "reason": reason, "fatal": True})
+        self.has_no_effect(what, reason, fatal=True)
         return NotImplementedError(f"cudagraph-doctor: {what} is not simulated: {reason}")
+
+    def has_no_effect(self, what: str, reason: str, *, fatal: bool) -> None:
+        """Record, once a capture, that something was left out; `fatal` if the capture cannot be checked without it."""
+        captures = self.driver.captures
+        key = (what, captures[-1].id if captures else 0)
+        if key not in self._left_out:
+            self._left_out.add(key)
+            self.driver.emit({"k": "limit", "what": what, "reason": reason, "fatal": fatal})
 
     def sleep(self) -> int:
         """torch.cuda._sleep: a kernel that does nothing."""
@@ -213,10 +233,14 @@ class Simulation:
             event.recorded = True
 
         def execute() -> None:
-            event.time = time.perf_counter()
+            on = self.driver.thread.replaying
+            assert on is not None
+            if wait:
+                join(on.clock, event.clock)
+            else:  # the replay is the next work of its stream
+                event.clock, event.time = {**on.clock, on.key: on.tick + 1}, time.perf_counter()
 
-        run = (lambda: None) if wait else execute
-        self.record_node(stream, kind.value, run, (), (), kind=kind, api=api, event=event.handle)
+        self.record_node(stream, kind.value, execute, (), (), kind=kind, api=api, event=event.handle)
 
     def record_node(
         self,
@@ -232,7 +256,8 @@ class Simulation:
         **facts: Any,
     ) -> Node:
         """Record work on a capturing stream as a node. Raises the CUDA error if the capture is invalid."""
-        node = Node(kind, name, execute, reads=reads, writes=writes, host_source=host_source)
+        node = Node(kind, name, execute, host_source=host_source)
+        node.reads, node.writes = tuple(map(Block.span, reads)), tuple(map(Block.span, writes))
         ptrs = [hex(block.address) for block in (*reads, *writes)]
         self.check(self.driver.submit(api, stream, kernel=name, ptrs=ptrs, node=node.handle, **facts))
         if stream.capture is not None:

@@ -72,13 +72,15 @@ class SimEvent:
 class ThreadState:
     """One thread's current device, and its current stream on each device."""
 
-    __slots__ = ("context", "device", "engine", "mode", "streams")
+    __slots__ = ("context", "device", "engine", "mode", "replaying", "streams")
 
     def __init__(self, defaults: tuple[SimStream, ...]) -> None:
         self.device = 0
         self.streams = list(defaults)
         self.mode = 0
         """Capture mode of the thread (cuThreadExchangeStreamCaptureMode): what it may call under others' captures."""
+        self.replaying: SimStream | None = None
+        """Stream on which this thread is running a graph just now."""
         self.context = False
         """The primary context is current in this thread, for callers of the driver API."""
         self.engine = threading.get_ident() not in threading._active  # type: ignore[attr-defined]

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from cudagraph_doctor.sim import cuda_error as cuda
-from cudagraph_doctor.sim.caching_allocator import PoolId
+from cudagraph_doctor.sim.backward import Accumulators
+from cudagraph_doctor.sim.caching_allocator import DEFAULT_POOL, PoolId
 from cudagraph_doctor.sim.memory_statistics import memory_snapshot, memory_stats, reset_peaks, reset_totals
 from cudagraph_doctor.sim.simulation import Simulation
 from cudagraph_doctor.sim.streams import SimStream
@@ -48,6 +49,7 @@ class DeviceProperties:
 def device_functions(sim: Simulation) -> dict[str, Function]:
     """Devices and current streams."""
     count = len(sim.allocators)
+    accumulators = Accumulators()
     properties = [DeviceProperties(sim.arena.bytes_per_device) for _ in range(count)]
 
     def checked(index: int) -> int:
@@ -75,6 +77,8 @@ def device_functions(sim: Simulation) -> dict[str, Function]:
         if stream is None:
             raise cuda.cuda_error(cuda.INVALID_HANDLE)
         streams = sim.streams()
+        if streams.streams[device_index].legacy and not stream.legacy:
+            accumulators.leaving_default_stream()
         streams.device = device_index
         streams.streams[device_index] = stream
 
@@ -147,7 +151,7 @@ def memory_functions(sim: Simulation) -> dict[str, Function]:
         "_cuda_emptyCache": empty_cache,
         "_host_emptyCache": lambda: None,
         "_cuda_memoryStats": lambda device: memory_stats(sim, device),
-        "_cuda_memorySnapshot": lambda _options=None: memory_snapshot(sim),
+        "_cuda_memorySnapshot": lambda options=None: memory_snapshot(sim, (options or DEFAULT_POOL)[:2]),
         "_cuda_record_memory_history": lambda *_args, **_kwargs: None,
         "_cuda_record_memory_history_legacy": lambda *_args, **_kwargs: None,
         "_cuda_isHistoryEnabled": lambda: False,

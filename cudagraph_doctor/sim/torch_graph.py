@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from cudagraph_doctor.sim.capture_calls import abandon_capture, begin_capture, e
 from cudagraph_doctor.sim.graphs import SimExec, SimGraph, graph_of, make_exec, replay
 from cudagraph_doctor.sim.simulation import Simulation
 from cudagraph_doctor.sim.streams import SimStream
+from cudagraph_doctor.sim.tracebacks import unseen_methods, warn
 
 _pool_ids = itertools.count(1)
 _EMPTY = (
@@ -125,6 +125,7 @@ def make_graph_class(sim: Simulation) -> type:
             capture.generators = {generator._cdata for generator in self._generators}
             self._held.capture = capture
             self._origin = stream
+            sim.races.active = True  # from now on graphs have memory of their own, and its readers matter
             for allocator in sim.allocators:
                 allocator.use_pool(self._held.pool)
 
@@ -151,7 +152,7 @@ def make_graph_class(sim: Simulation) -> type:
             self._ended = True
             self._held.graph = graph_of(sim, capture)
             if not capture.nodes:
-                warnings.warn(_EMPTY, stacklevel=3)
+                warn(_EMPTY)
 
         def capture_end_post(self) -> None:
             pass
@@ -227,4 +228,4 @@ def make_graph_class(sim: Simulation) -> type:
             return self._held.executable.handle
 
     _CUDAGraph.__module__ = "torch._C"
-    return _CUDAGraph
+    return unseen_methods(_CUDAGraph)

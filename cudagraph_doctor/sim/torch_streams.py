@@ -10,6 +10,7 @@ import torch
 from cudagraph_doctor.sim import cuda_error as cuda
 from cudagraph_doctor.sim.simulation import Simulation
 from cudagraph_doctor.sim.streams import SimEvent, SimStream
+from cudagraph_doctor.sim.tracebacks import unseen_methods
 
 STREAMS_PER_POOL = 32
 """PyTorch hands out so many streams a device and priority, round robin (c10/cuda/CUDAStream.cpp)."""
@@ -111,7 +112,7 @@ def make_stream_class(sim: Simulation) -> type:
             raise TypeError(msg)
 
     _CudaStreamBase.__module__ = "torch._C"
-    return _CudaStreamBase
+    return unseen_methods(_CudaStreamBase)
 
 
 def sim_stream(sim: Simulation, stream: Any) -> SimStream:
@@ -211,4 +212,4 @@ def make_event_class(sim: Simulation) -> type:
             return self is other
 
     _CudaEventBase.__module__ = "torch._C"
-    return _CudaEventBase
+    return unseen_methods(_CudaEventBase)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import types
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ from cudagraph_doctor.sim.torch_functions import (
 )
 from cudagraph_doctor.sim.torch_graph import make_graph_class
 from cudagraph_doctor.sim.torch_streams import make_event_class, make_stream_class, sim_stream
+from cudagraph_doctor.sim.tracebacks import unseen
 
 _READ_AGAIN = ("streams", "graphs", "memory")
 """Submodules of torch.cuda whose classes derive from, or whose imports come from, what is replaced."""
@@ -56,7 +58,8 @@ def put_under_torch(sim: Simulation, launcher: Launcher) -> None:
         "_has_cudnn": False,
     }
     for name, value in replaced.items():
-        setattr(core, name, value)
+        replaced[name] = unseen(value) if isinstance(value, types.FunctionType) else value
+        setattr(core, name, replaced[name])
     torch.Generator = generator_class
     if torch.version.cuda is None:
         torch.version.cuda = "13.0"
@@ -75,7 +78,8 @@ def _cuda_module(replaced: dict[str, Any], devices: int) -> None:
     cuda._maybe_exchange_device = replaced["_cuda_maybeExchangeDevice"]
     cuda._is_in_bad_fork = replaced["_cuda_isInBadFork"]
     cuda._get_device_properties = replaced["_get_device_properties"]
-    cuda.device_count = lambda: devices
+    # torch.cuda.random took it at its import; the real one may ask NVML, and CUDA_VISIBLE_DEVICES is empty.
+    cuda.device_count = cuda.random.device_count = lambda: devices
     cuda.is_bf16_supported = lambda including_emulation=True: True
     torch.backends.cudnn.version = lambda: None
     torch.backends.cudnn.is_acceptable = lambda _tensor: False  # it would warn of the build
@@ -97,7 +101,7 @@ def _accelerator(sim: Simulation, replaced: dict[str, Any]) -> None:
     core._accelerator_setDeviceIndex = replaced["_cuda_setDevice"]
     core._accelerator_exchangeDevice = replaced["_cuda_exchangeDevice"]
     core._accelerator_maybeExchangeDevice = replaced["_cuda_maybeExchangeDevice"]
-    core._accelerator_synchronizeDevice = lambda index: sim.check(sim.driver.synchronize(index))
+    core._accelerator_synchronizeDevice = unseen(lambda index: sim.check(sim.driver.synchronize(index)))
     core._accelerator_getStream = torch.cuda.current_stream
     core._accelerator_emptyCache = replaced["_cuda_emptyCache"]
     core._accelerator_isAllocatorInitialized = lambda: True

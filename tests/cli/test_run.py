@@ -26,7 +26,7 @@ def launched(monkeypatch, traces):
 
 def test_everything_reaches_the_launcher(launched):
     arguments = ["--trace", "t", "--timeout", "5", "--device", "sim", "--sim-devices", "2", "--evidence", "python"]
-    arguments += ["--keep-going", "--python", "py", "--own", "vllm", "x.py", "--format", "json"]
+    arguments += ["--deep", "--keep-going", "--python", "py", "--own", "vllm", "x.py", "--format", "json"]
     main(["run", *arguments])
     assert launched == [
         launch.LaunchOptions(
@@ -38,6 +38,7 @@ def test_everything_reaches_the_launcher(launched):
             device="sim",
             sim_devices=2,
             evidence="python",
+            deep=True,
             keep_going=True,
             python="py",
             own=("vllm",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from cudagraph_doctor.engine.exit_code import decide
 from cudagraph_doctor.engine.exit_facts import ExitPolicy, exit_facts
@@ -20,9 +21,11 @@ from cudagraph_doctor.report import (
     DeviceInfo,
     EvidenceSpan,
     Exit,
+    Gate,
     Limit,
     ProcessInfo,
     Report,
+    Violation,
 )
 
 RULE = Rule("CGD101", "host-sync-in-capture", Severity.ERROR, "what", "text")
@@ -60,7 +63,9 @@ def report(*findings, evidence=("python",), **changes) -> Report:
 
 
 def status(given: Report, **policy) -> int:
-    return decide(exit_facts(given, ExitPolicy(**policy)))
+    names = {"fail_on", "strict", "violations"} & set(policy)
+    gate = Gate(**{name: policy.pop(name) for name in names})
+    return decide(exit_facts(structs.replace(given, gate=gate), ExitPolicy(**policy)))
 
 
 def test_clean():
@@ -96,6 +101,11 @@ def test_possible_findings_count_only_when_strict(confidence, strict, code):
 @pytest.mark.parametrize("state", ["known", "suppressed"])
 def test_known_and_suppressed_findings_do_not_count(state):
     assert status(report(finding(state=state))) == 0
+
+
+def test_a_condition_of_the_gate_that_does_not_hold_fails_the_run():
+    assert status(report(), violations=(Violation("a capture is gone"),)) == 1
+    assert status(report(captures=()), violations=(Violation("a capture is gone"),)) == 1
 
 
 def test_nothing_captured():

@@ -1,7 +1,7 @@
 import pytest
 
 from cudagraph_doctor.api import Checker, Confidence, Consequence, Location, Rule, Severity
-from cudagraph_doctor.engine.merge import CONSEQUENCES_KEPT, arrange, fingerprint
+from cudagraph_doctor.engine.merge import CONSEQUENCES_KEPT, arrange
 from cudagraph_doctor.engine.run import NOT_SELECTED, diagnose, report_on
 from cudagraph_doctor.engine.selection import Selection
 from cudagraph_doctor.errors import TraceError, UsageError
@@ -161,6 +161,9 @@ def test_merging_keeps_each_consequence_once_and_not_without_end():
 
 
 def test_the_fingerprint_survives_line_shifts_and_tells_function_path_rule_and_trigger_apart():
+    def fingerprint(one):
+        return arrange([one])[0].fingerprint
+
     base = fingerprint(finding(line=3))
     assert base == fingerprint(finding(line=30, evidence=(7,), message="other words", process=4))
     place = Location("b.py", 3, function="step")

@@ -25,6 +25,7 @@ typedef struct stub_stream *CUstream;
     X(cuGraphLaunch)                                                                                                   \
     X(cuGraphInstantiateWithFlags)                                                                                     \
     X(cuModuleLoadData)                                                                                                \
+    X(cuModuleGetFunction)                                                                                             \
     X(cuModuleUnload)
 
 enum {
@@ -60,7 +61,10 @@ int cuEventQuery(void *event);
 int cuGraphLaunch(void *exec, CUstream stream);
 int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags);
 int cuModuleLoadData(void **module, const void *image);
+int cuModuleGetFunction(void **function, void *module, const char *name);
 int cuModuleUnload(void *module);
+int cuModuleGetFunctionCount(unsigned *count, void *module);
+int cuModuleEnumerateFunctions(void **functions, unsigned count, void *module);
 int cuLogsRegisterCallback(void (*callback)(void *, int, char *, size_t), void *user, void **handle);
 int cuLogsUnregisterCallback(void *handle);
 

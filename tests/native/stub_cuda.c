@@ -4,6 +4,7 @@
 #include "stub.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,8 +128,11 @@ int cuCtxSetCurrent(void *context)
     return 0;
 }
 
+atomic_int stub_questions; /* how often the capture status of a stream was asked for */
+
 int cuStreamIsCapturing(CUstream stream, int *status)
 {
+    atomic_fetch_add(&stub_questions, 1);
     pthread_mutex_lock(&lock);
     *status = stream->status;
     pthread_mutex_unlock(&lock);
@@ -139,6 +143,7 @@ int cuStreamGetCaptureInfo_v2(CUstream stream, int *status, uint64_t *id, void *
                               size_t *count)
 {
     (void)graph;
+    atomic_fetch_add(&stub_questions, 1);
     pthread_mutex_lock(&lock);
     *status = stream->status;
     *id = stream->id;
@@ -328,6 +333,29 @@ int cuModuleLoadData(void **module, const void *image)
         const void *image;
     } params = {module, image};
     CALL(cuModuleLoadData, &params, NULL, (*module = (void *)0x3000, 0));
+}
+
+int cuModuleGetFunction(void **function, void *module, const char *name)
+{
+    struct {
+        void **function;
+        void *module;
+        const char *name;
+    } params = {function, module, name};
+    CALL(cuModuleGetFunction, &params, NULL, (*function = (char *)module + 8, 0));
+}
+
+int cuModuleGetFunctionCount(unsigned *count, void *module)
+{
+    *count = module != NULL ? 2 : 0;
+    return 0;
+}
+
+int cuModuleEnumerateFunctions(void **functions, unsigned count, void *module)
+{
+    for (unsigned i = 0; i < count; i++)
+        functions[i] = (char *)module + 8 * (i + 1);
+    return 0;
 }
 
 int cuModuleUnload(void *module)

@@ -99,6 +99,35 @@ def broken():
         launch(origin)  # 901
 
 
+def routine():
+    """A hundred launches into one capture, then into it and into another one by turns, then a broken one."""
+    origin, second = stream(), stream()
+    questions = ctypes.c_int.in_dll(cuda, "stub_questions")
+    with Capture(origin, "relaxed"):
+        launch(origin)
+        before = questions.value
+        for _ in range(100):
+            launch(origin)
+        print(questions.value - before)
+        with Capture(second, "relaxed"):
+            for _ in range(3):
+                launch(second)
+                launch(origin)
+    with Capture(origin):
+        launch(origin)
+        launch(origin)
+        allocate()  # refused
+        launch(origin)  # 901
+
+
+def modules():
+    module, function = P(), P()
+    with Capture(stream()):
+        cuda.cuModuleLoadData(ctypes.byref(module), b"")
+        cuda.cuModuleGetFunction(ctypes.byref(function), module, b"scale_rows")
+    cuda.cuModuleUnload(module)
+
+
 def waits():
     origin = stream()
     with Capture(origin, "relaxed"):

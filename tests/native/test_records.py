@@ -1,5 +1,7 @@
 """What the C probe writes, against stand-ins for libcupti and libcuda that drive its callbacks."""
 
+import pytest
+
 
 def user_lines(recording, stack):
     [found] = recording.of("stack", id=stack)
@@ -64,6 +66,39 @@ def test_work_beside_the_capture_is_told_with_the_library_that_called(record):
     names = [name for at in beside["returns"] for low, high, name in libraries if low <= int(at, 16) < high]
     assert any(name.startswith(("libffi", "_ctypes")) for name in names)
     assert not [name for name in names if name.startswith(("libcuda", "libcupti", "_probe"))]
+
+
+def test_one_more_launch_into_a_capture_costs_one_question(record):
+    recording = record("routine")
+    assert recording.printed == [100]
+    launches = recording.calls("cuLaunchKernel")
+    assert {(c["cap"], c["code"], c["before"], c["after"], c["on"]) for c in launches[:-1]} == {
+        (capture, 0, 1, 1, 1) for capture in (1, 2, 3)
+    }
+    [origin, second, *_] = [c["handle"] for c in recording.calls("cuStreamBeginCapture_v2")]
+    assert {(c["cap"], c["handle"]) for c in launches} == {(1, origin), (2, second), (3, origin)}
+    assert all("node_handle" in c for c in launches[:-1])
+    assert [(c["code"], c["before"], c["after"], c["on"]) for c in launches[-1:]] == [(901, 2, 2, 2)]
+    [change] = recording.of("capture-status")
+    assert recording.of("call", q=change["across"], api="cuMemAlloc_v2")
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_deep_recordings_tell_the_native_frames_of_every_launch(record, deep):
+    inside, beside, _after = record("operator", deep=deep).calls("cuLaunchKernel")
+    assert ("returns" in inside) is deep
+    assert "returns" in beside
+
+
+def test_functions_carry_their_names_and_unloads_their_functions(record):
+    recording = record("modules")
+    [load] = recording.calls("cuModuleLoadData")
+    assert load["cap"] == 1
+    [get] = recording.calls("cuModuleGetFunction")
+    assert (get["kernel"], get["ptrs"]) == ("scale_rows", [load["ptr"], get["ptr"]])
+    [unload] = recording.calls("cuModuleUnload")
+    assert (unload["ptr"], unload["ptrs"]) == (load["ptr"], ["0x3008", "0x3010"])
+    assert "cap" not in unload
 
 
 def test_a_wait_in_a_window_is_an_intention_and_outside_it_is_nothing(record):

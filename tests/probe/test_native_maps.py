@@ -63,3 +63,15 @@ def test_another_tool_is_named(maps, library, tool):
 def test_an_injected_tool_is_named_by_its_library(maps, monkeypatch):
     monkeypatch.setenv("CUDA_INJECTION64_PATH", "/opt/tool/libinjected.so")
     assert "libinjected.so" in native_maps.foreign_tool(maps())
+
+
+@pytest.mark.parametrize(
+    ("command", "tool"), [("/opt/cuda/bin/cuda-gdb\0python\0", "cuda-gdb"), ("/usr/bin/strace\0", "")]
+)
+def test_a_debugger_is_known_by_its_command_line(maps, monkeypatch, tmp_path, command, tool):
+    for folder in ("self", "77"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "self" / "status").write_text("Name:\tpython\nTracerPid:\t77\n")
+    (tmp_path / "77" / "cmdline").write_text(command)
+    monkeypatch.setattr(native_maps, "PROC", str(tmp_path))
+    assert native_maps.foreign_tool(maps()) == tool

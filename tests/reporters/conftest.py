@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import pytest
 
 from cudagraph_doctor.findings import (
@@ -25,6 +28,8 @@ from cudagraph_doctor.report import (
     ProcessInfo,
     Report,
 )
+
+sys.path.insert(0, os.path.dirname(__file__))  # for hostile_reports: importlib mode has no package here
 
 SOURCE = """\
 import torch

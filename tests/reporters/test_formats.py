@@ -8,7 +8,8 @@ import stat
 import pytest
 
 from cudagraph_doctor.errors import OutputError
-from cudagraph_doctor.reporters.formats import Format, check_writable, write, write_file
+from cudagraph_doctor.reporters.files import check_writable, write_file
+from cudagraph_doctor.reporters.formats import Format, write
 
 
 @pytest.mark.parametrize("form", list(Format))
@@ -60,4 +61,4 @@ def test_a_device_is_written_directly(clean):
 def test_a_bad_place_is_refused_before_the_run(tmp_path, make):
     (tmp_path / "folder").mkdir()
     with pytest.raises(OutputError, match="cannot write the report"):
-        check_writable(str(tmp_path / make))
+        check_writable([str(tmp_path / make)])

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import json
 import os
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "fixtures" / "sim"
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT)}
+ENVIRONMENT = {
+    **os.environ,
+    "OMP_NUM_THREADS": "1",
+    "CUDA_VISIBLE_DEVICES": "",
+    "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+}
 
 
 def pytest_collection_modifyitems(items):
@@ -27,10 +34,19 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def forked_runs(tmp_path_factory):
-    """Function: run scripts in forks of one prepared process; results by file name."""
+    """Function: run scripts in forks of one prepared process; results by file name. One of xdist's workers runs them."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
     def run(scripts: list[Path]) -> dict[str, dict]:
-        out = tmp_path_factory.mktemp("runs") / "results.json"
+        out = shared / f"runs-{zlib.crc32(repr(scripts).encode())}.json"
+        with open(out.with_suffix(".lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return run_once(scripts, out)
+
+    def run_once(scripts: list[Path], out: Path) -> dict[str, dict]:
+        if out.exists():
+            return json.loads(out.read_text())
         command = [sys.executable, str(ROOT / "tests/sim/forked_runs.py"), str(out), *map(str, scripts)]
         done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=900, check=False)
         assert done.returncode == 0, done.stderr

@@ -275,3 +275,43 @@ def test_new_pinned_memory_is_allowed_on_the_capturing_stream_only(on_device, th
         "    x.add_(1)\n"
     )
     assert on_device(source)[0] == status
+
+
+def test_pinned_result_is_there_after_a_wait_and_not_before(on_device):
+    status, out, err, _ = on_device(
+        "import torch\n"
+        "x, host = torch.zeros(2, device='cuda'), torch.full((2,), -1.).pin_memory()\n"
+        "g = torch.cuda.CUDAGraph()\n"
+        "with torch.cuda.graph(g):\n"
+        "    y = x + 1\n"
+        "    host.copy_(y, non_blocking=True)\n"
+        "g.replay()\n"
+        "early = host.tolist()\n"
+        "torch.cuda.current_stream().synchronize()\n"
+        "print(early, host.tolist())\n"
+        "x.fill_(7)\n"
+        "host.copy_(x, non_blocking=True)\n"
+        "done = torch.cuda.current_stream().record_event()\n"
+        "x.copy_(host, non_blocking=True)  # behind the copy to the host, on the same stream\n"
+        "print(x.tolist(), done.query(), host.tolist())\n"
+        "later = (x + 1).to('cpu', non_blocking=True)\n"
+        "host.copy_(x * 2)  # waits\n"
+        "print(later.tolist(), host.tolist())\n"
+    )
+    assert status == 0, err
+    assert out.splitlines() == [
+        "[-1.0, -1.0] [1.0, 1.0]", "[7.0, 7.0] True [7.0, 7.0]", "[8.0, 8.0] [14.0, 14.0]",
+    ]  # fmt: skip
+
+
+def test_seeding_reaches_every_device(on_device):
+    status, out, err, _ = on_device(
+        "import torch\n"
+        "def draw(i):\n"
+        "    torch.manual_seed(3)\n"
+        "    return torch.rand(4, device=f'cuda:{i}').tolist()\n"
+        "print(draw(0) == draw(0), draw(1) == draw(1), len(torch.cuda.get_rng_state_all()))\n",
+        "--devices",
+        "2",
+    )
+    assert (status, out) == (0, "True True 2\n"), err

@@ -44,20 +44,21 @@ EXAMPLES: dict[str, str] = {
     '"api":"cudaMallocAsync","stack":1}',
     "storage": '{"k":"storage","q":44,"t":1043,"id":1,"ptr":"0x7f10","size":64,"dev":"cuda:0","cap":1,"inside":true,'
     '"space":"pinned","pool":"0,1","owner":"buffer","watched":false,"stack":1}',
-    "free": '{"k":"free","q":20,"t":1019,"ptr":"0x7f10","id":1,"api":"cudaFree","stack":1,"noticed":true,"moved":'
+    "free": '{"k":"free","q":20,"t":1019,"ptr":"0x7f10","id":1,"api":"cudaFree","stack":1,"noticed":true,"guess":true,"moved":'
     '"0x7f30","now":"reused","owner":"a tensor","exec":1,"replay":3}',
     "rewrite": '{"k":"rewrite","q":45,"t":1044,"storage":1,"what":"written","exec":1,"replay":3,"pending":true,"before":2,'
     '"after":3,"stack":1,"noticed":true}',
     "touch": '{"k":"touch","q":46,"t":1045,"storage":1,"what":"write","name":"aten::copy_","stream":1,"ptr":"0x7f10","size":8,'
     '"whole":false,"version":3,"stack":1}',
-    "graph": '{"k":"graph","q":21,"t":1020,"id":1,"handle":"0x8800","cap":1,"nodes":9,"edges":8,"kept":true,"stack":1}',
+    "graph": '{"k":"graph","q":21,"t":1020,"id":1,"handle":"0x8800","cap":1,"nodes":9,"edges":8,"kept":true,"pool":"0,1","stack":1}',
     "node": '{"k":"node","q":22,"t":1021,"id":4,"graph":1,"type":"kernel","kernel":"gemm","grid":[1,1,1],"block":[32,1,1],'
-    '"smem":0,"regs":64,"ptrs":["0x7f10"],"opaque":true,"op":13,"ctx":1}',
+    '"smem":0,"regs":64,"static_smem":1,"max_smem":2,"local":3,"ptrs":["0x7f10"],"words":["0x7f20"],"opaque":true,"src":"0x7f30",'
+    '"dst":"0x7f40","size":64,"op":13,"parent":3,"handle":"0xcc00","context":"0xbb00","ctx":1}',
     "edge": '{"k":"edge","q":23,"t":1022,"graph":1,"source":4,"target":5,"type":"programmatic"}',
     "exec": '{"k":"exec","q":24,"t":1023,"id":1,"graph":1,"handle":"0x9900","code":0,"flags":1,"stack":1,"slot":2}',
     "update": '{"k":"update","q":25,"t":1024,"exec":1,"graph":2,"code":910,"result":"topology","node":4,"stack":1}',
     "replay": '{"k":"replay","q":26,"t":1025,"tid":7,"exec":1,"graph":1,"count":40,"done":39,"first":true,"code":700,"exc":'
-    '{"type":"RuntimeError","message":"x"},"stream":1,"on":1,"cap":1,"stack":1,"total":true}',
+    '{"type":"RuntimeError","message":"x"},"stream":1,"on":1,"cap":1,"stack":1,"after":2,"total":true}',
     "destroy": '{"k":"destroy","q":27,"t":1026,"what":"exec","id":1,"stack":1,"code":0}',
     "module": '{"k":"module","q":28,"t":1027,"id":1,"what":"load","handle":"0xaa00","size":4096,"name":"triton","cap":1,'
     '"took":5000,"code":0,"stack":1}',
@@ -67,7 +68,7 @@ EXAMPLES: dict[str, str] = {
     '"written":true,"first":"write","type":"float","value":"0.5","ptr":"0x7f10","storage":1,"shape":[2],"version":3,"role":'
     '"buffer","left":"0.6","left_ptr":"0x7f20","reads":[[1,3,"f",3,4,9]],"writes":[[1,4,"f",4,4,9]],"stack":1}',
     "slot-change": '{"k":"slot-change","q":32,"t":1031,"slot":1,"value":"0.7","ptr":"0x7f20","exec":1,"replay":3,"stack":1,'
-    '"type":"float","storage":2,"shape":[2],"refreshed":false,"guess":true}',
+    '"type":"float","storage":2,"shape":[2],"refreshed":false,"guess":true,"given":"args[1]"}',
     "slot-use": '{"k":"slot-use","q":47,"t":1046,"slot":1,"exec":1,"replay":3,"stack":1,"guess":true}',
     "output": '{"k":"output","q":48,"t":1047,"id":1,"cap":1,"storage":1,"ptr":"0x7f10","shape":[2],"path":"out","role":"result",'
     '"stack":1}',
@@ -82,7 +83,7 @@ EXAMPLES: dict[str, str] = {
     '"cap":1,"after":13}',
     "limit": '{"k":"limit","q":37,"t":1036,"what":"NCCL","reason":"not simulated","cap":1,"stack":1,"fatal":true}',
     "race": '{"k":"race","q":43,"t":1042,"what":"write after unordered read","ptr":"0x7f10","size":512,"first":2,"stream":1,'
-    '"name":"aten::mul_","cap":1,"stack":1}',
+    '"first_name":"cuGraphLaunch","first_stack":1,"name":"aten::mul_","cap":1,"stack":1}',
     "process": '{"k":"process","q":38,"t":1037,"child":99,"how":"spawn","followed":false,"why":"not Python","argv":["nvcc"]}',
     "probe-error": '{"k":"probe-error","q":39,"t":1038,"hook":"gc","error":"ValueError: x","count":3,"removed":true,"where":'
     '"gc.py:12"}',

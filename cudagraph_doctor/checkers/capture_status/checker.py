@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cudagraph_doctor.api import Checker
-from cudagraph_doctor.checkers.capture_status import empty_graph, hidden_error, library_init, not_captured, silent
+from cudagraph_doctor.checkers.capture_status import (
+    empty_graph,
+    hidden_error,
+    library_init,
+    library_memory,
+    not_captured,
+    silent,
+)
 from cudagraph_doctor.checkers.capture_status.explanations import EXPLAIN
 from cudagraph_doctor.checkers.capture_status.finding import broken
 from cudagraph_doctor.checkers.capture_status.outside import refusals_outside, stray_ends
@@ -51,6 +58,7 @@ class CaptureStatus(Checker):
             if id(capture) not in explained:
                 yield from _masked(session, capture)
         yield from silent.findings(session)
+        yield from library_memory.findings(session)
         yield from stray_ends(session, found)
         yield from refusals_outside(session)
 

@@ -60,10 +60,16 @@ library serves. Driver evidence names the handle, and also sees initialisation t
 )
 
 
+REMEDY = (
+    "Run the region once eagerly before the capture, on the same thread and with the same shapes (a warm-up on a side "
+    "stream), so that handles and workspaces exist."
+)
+
+
 def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     """The operator that used the library first."""
     location = cause.line(session)
-    found = find_expression(session, location, _may_use_library)
+    found = find_expression(session, location, may_use_library)
     subject = code(found.text) if found.text else code(cause.trigger)
     said = cause.exc.message if cause.exc is not None else ""
     library = _library(said) or library_of(cause.op.name if cause.op is not None else cause.trigger)
@@ -72,13 +78,13 @@ def explain(session: Session, capture: CaptureState, cause: Cause) -> Words:
     return Words(
         message=f"{subject} is the first use of {library} here: it creates its handle or workspace while a stream is "
         f"capturing{creation}.",
-        remedy="Run the region once eagerly before the capture, on the same thread and with the same shapes (a warm-up "
-        "on a side stream), so that handles and workspaces exist.",
+        remedy=REMEDY,
         related=begin_place(session, capture),
     )
 
 
-def _may_use_library(node: ast.expr) -> bool:
+def may_use_library(node: ast.expr) -> bool:
+    """Whether an expression can be what a library serves: a call or a matrix product."""
     return isinstance(node, ast.Call) or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult))
 
 

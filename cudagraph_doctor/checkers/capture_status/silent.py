@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cudagraph_doctor._wire import STATUS_ACTIVE
 from cudagraph_doctor.checkers.capture_status import empty_graph, event_use, not_captured, stale_autograd
 from cudagraph_doctor.checkers.capture_status.on_other_threads import work_of_other_threads
 from cudagraph_doctor.checkers.capture_status.pool_work import pool_work
@@ -98,7 +99,7 @@ def _one_a_stream(session: Session, groups: Iterable[Group]) -> list[Group]:
 
 
 def _not_captured(session: Session, capture: CaptureState, work: Uncaptured, count: int) -> Finding:
-    stale = context.under_backward(session, work.activity.stack, work.activity)
+    stale = context.under_backward(session, work.activity.stack, work.activity) and not _of_library(work.activity)
     rule = stale_autograd.RULE if stale else not_captured.RULE
     words = (stale_autograd.explain_silent if stale else not_captured.explain)(session, capture, work)
     return finding(
@@ -113,6 +114,11 @@ def _not_captured(session: Session, capture: CaptureState, work: Uncaptured, cou
         evidence=(work.activity.q, *((work.other.q,) if work.other is not None else ())),
         count=count,
     )
+
+
+def _of_library(activity: Activity) -> bool:
+    """A call that a library makes on a stream of its own, inside an operator that is captured."""
+    return activity.kind == "call" and any(a.kind == "op" and a.on == STATUS_ACTIVE for a in activity.enclosing())
 
 
 def _empty(session: Session, capture: CaptureState) -> Finding:

@@ -12,6 +12,8 @@ from cudagraph_doctor.checkers.invalidation.operators import is_copy
 from cudagraph_doctor.checkers.invalidation.operators import short as base_operator
 from cudagraph_doctor.session.memory import WindowMemory, is_work, touches
 from cudagraph_doctor.session.model import Activity
+from cudagraph_doctor.session.overwriting import overwrites
+from cudagraph_doctor.session.served import served
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -55,7 +57,7 @@ def uncaptured_work(session: Session, capture: CaptureState) -> Iterator[Uncaptu
     Work on other threads is theirs, and a copy whose target the graph does not read is a prefetch: both are deliberate.
     """
     replays = [Activity(r) for r in session.replays if r.cap == capture.id and not r.total]
-    loose = [a for a in (*capture.activities, *replays) if _is_loose(capture, a)]
+    loose = [a for a in (*capture.activities, *replays) if _is_loose(session, capture, a)]
     memory = WindowMemory(capture) if loose else None
     made: frozenset[tuple[str, int]] | None = None
     for activity in sorted(loose, key=lambda a: a.q):
@@ -73,12 +75,13 @@ def uncaptured_work(session: Session, capture: CaptureState) -> Iterator[Uncaptu
             yield tied
 
 
-def _is_loose(capture: CaptureState, activity: Activity) -> bool:
+def _is_loose(session: Session, capture: CaptureState, activity: Activity) -> bool:
     """Work on the capturing thread and device, on a stream without a capture."""
-    thread = getattr(activity.record, "via", 0) or activity.tid
-    if thread != capture.tid or activity.on != STATUS_NONE or activity.failed:
+    if activity.on != STATUS_NONE or activity.failed:
         return False
     if not is_work(activity) and activity.kind != "replay":
+        return False
+    if served(session, capture, activity).tid != capture.tid:
         return False
     device = getattr(activity.record, "device", None)
     if device is not None and device != capture.begin.device:
@@ -111,7 +114,7 @@ def _updates_in_place(activity: Activity) -> bool:
     written = any(
         tensor.written and tensor.dev.startswith("cuda") for tensor in getattr(activity.record, "tensors", ())
     )
-    return written and name.endswith("_") and not name.endswith("__") and name not in _OVERWRITES
+    return written and name.endswith("_") and not name.endswith("__") and not overwrites(name)
 
 
 def _made_in_window(capture: CaptureState) -> frozenset[tuple[str, int]]:
@@ -126,16 +129,6 @@ def _made_in_window(capture: CaptureState) -> frozenset[tuple[str, int]]:
             if touch.writes and touch.start not in given:
                 found |= {("at", touch.start), *([("id", touch.storage)] if touch.storage else [])}
     return frozenset(found)
-
-
-_OVERWRITES = frozenset(
-    {
-        *("copy_", "fill_", "zero_", "set_", "resize_", "normal_", "uniform_", "random_", "exponential_", "bernoulli_"),
-        *("log_normal_", "cauchy_", "geometric_", "scatter_", "index_copy_", "index_put_", "index_fill_"),
-        *("masked_fill_", "masked_scatter_", "put_", "detach_", "requires_grad_", "eye_", "record_stream_"),
-    }
-)
-"""Operators that write in place without reading what was there, or no values at all."""
 
 
 def _tied_by(activity: Activity, touched: Iterable[Touch], memory: WindowMemory) -> Uncaptured | None:

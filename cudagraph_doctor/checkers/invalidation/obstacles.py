@@ -25,7 +25,7 @@ def obstacles(session: Session, capture: CaptureState) -> list[Cause]:
     if not session.header.config.get("keep_going"):
         return []
     found = [
-        from_witness(session, capture, seen(session, activity, None))
+        from_witness(session, capture, seen(session, capture, activity, None))
         for activity in capture.activities
         if activity.kind == "call" and activity.code in OWN_CODES and activity.before == STATUS_ACTIVE
     ]

@@ -12,6 +12,7 @@ from cudagraph_doctor.checkers.invalidation.cause import CONSEQUENCE, OWN_CODES
 from cudagraph_doctor.checkers.invalidation.places import telling_stack
 from cudagraph_doctor.findings import Confidence
 from cudagraph_doctor.session.apis import EXACT_LAYERS, Family
+from cudagraph_doctor.session.served import served
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,7 +60,7 @@ def witness_of(session: Session, capture: CaptureState, change: Change) -> Witne
     if across is not None and across.kind == "call" and family_of(across.name) is Family.END:
         return None
     if across is not None and _is_culprit(across, log):
-        return seen(session, across, log)
+        return seen(session, capture, across, log)
     if capture.end is not None and change.record.across == capture.end.q:
         return None
     return (
@@ -86,7 +87,7 @@ def _is_culprit(across: Activity, log: events.Log | None) -> bool:
     return True
 
 
-def seen(session: Session, across: Activity, log: events.Log | None) -> Witness:
+def seen(session: Session, capture: CaptureState, across: Activity, log: events.Log | None) -> Witness:
     """The witness that a recorded activity is."""
     op = across if across.kind == "op" else next((a for a in across.enclosing() if a.kind == "op"), None)
     api = across.name if across.kind == "call" or family_of(across.name) is not Family.OTHER else ""
@@ -94,7 +95,7 @@ def seen(session: Session, across: Activity, log: events.Log | None) -> Witness:
     if log is not None and not exact and log.thread in {0, across.tid}:
         api = log.api
     code = across.code if across.code not in {0, CONSEQUENCE} else (log.code if log is not None else 0)
-    stack = telling_stack(session, across)
+    asked = served(session, capture, across)
     # The codes of waits, of the legacy stream and of captured events stand for one thing each.
     sure = (
         code in {902, 905, 906, 907}
@@ -104,8 +105,8 @@ def seen(session: Session, across: Activity, log: events.Log | None) -> Witness:
     )
     return Witness(
         key=across.q,
-        tid=_thread_of(across, op),
-        stack=stack,
+        tid=asked.tid,
+        stack=telling_stack(session, across) or asked.stack,
         confidence=Confidence.PROVEN if sure else Confidence.LIKELY,
         api=api,
         code=code,
@@ -113,12 +114,6 @@ def seen(session: Session, across: Activity, log: events.Log | None) -> Witness:
         activity=across,
         log=log,
     )
-
-
-def _thread_of(across: Activity, op: Activity | None) -> int:
-    """The thread for which it ran: autograd's device threads work for the one that called backward."""
-    via = getattr(across.record, "via", 0) or (getattr(op.record, "via", 0) if op is not None else 0)
-    return via or across.tid
 
 
 def _refused_call(session: Session, capture: CaptureState, change: Change, log: events.Log | None) -> Witness | None:
@@ -131,7 +126,8 @@ def _refused_call(session: Session, capture: CaptureState, change: Change, log: 
             and activity.kind in {"call", "pycall", "op"}
             and activity.after != STATUS_ACTIVE
         ):
-            return seen(session, activity, log if log is not None and log.thread in {0, activity.tid} else None)
+            same = log is not None and log.thread in {0, activity.tid}
+            return seen(session, capture, activity, log if same else None)
     return None
 
 

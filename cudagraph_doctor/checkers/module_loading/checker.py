@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cudagraph_doctor.api import Checker
 from cudagraph_doctor.checkers.invalidation.failures import failures
 from cudagraph_doctor.checkers.invalidation.places import telling_stack
-from cudagraph_doctor.checkers.module_loading import jit_or_autotune, load, unload
+from cudagraph_doctor.checkers.module_loading import jit_or_autotune, load, unload, unloaded_under_graph
 from cudagraph_doctor.checkers.module_loading.loads import loads_in
 from cudagraph_doctor.checkers.wording.failed_capture import failed_capture
 from cudagraph_doctor.checkers.wording.finding import finding
@@ -28,7 +28,7 @@ class ModuleLoading(Checker):
     """Modules loaded or unloaded, kernels compiled or tuned, where a capture met it."""
 
     name = "module_loading"
-    rules = tuple(module.RULE for module in _MODULES.values())
+    rules = (*(module.RULE for module in _MODULES.values()), unloaded_under_graph.RULE)
 
     def not_checked(self, rule: Rule, session: Session) -> str | None:
         """As usual; the simulated device has neither modules nor compilers."""
@@ -37,7 +37,7 @@ class ModuleLoading(Checker):
         return super().not_checked(rule, session)
 
     def check(self, session: Session) -> Iterator[Finding]:
-        """Yield failed captures whose cause is a load, an unload, a compiler or a tuner, then loads that went well."""
+        """Yield failed captures whose cause is a load, an unload, a compiler or a tuner, then what went well."""
         found = failures(session)
         for failure in found:
             module = _MODULES.get(failure.cause.rule)
@@ -45,6 +45,7 @@ class ModuleLoading(Checker):
                 continue
             yield failed_capture(session, module.RULE, failure, module.explain(session, failure.capture, failure.cause))
         yield from _allowed_loads(session)
+        yield from unloaded_under_graph.findings(session)
 
 
 def _allowed_loads(session: Session) -> Iterator[Finding]:

@@ -75,16 +75,32 @@ def allowed(session: Session, loads: Loads) -> Words:
     subject = code(found.text) if found.text else code(first.name)
     several = f" (one of {len(loads.calls)} modules that were first used here)" if len(loads.calls) > 1 else ""
     cost = f", which took {loads.took / 1e6:.1f} ms of the capture" if loads.took else ""
+    if loads.memory:
+        cost += f"{' and' if cost else ', which took'} {loads.memory / 2**20:.0f} MiB of device memory"
     others = dict.fromkeys(session.location(call.stack) for call in loads.calls[1:])
     related = tuple(p.with_note("another module was loaded here") for p in others if p is not None and p != location)
     return Words(
-        message=f"{subject} loads kernels while a stream is capturing{several}{cost}: allowed by this driver, refused "
-        "by those older than CUDA 12.3.",
-        remedy="Load modules before the capture (one eager call of the region), or set `CUDA_MODULE_LOADING=EAGER`."
-        if loads.lazy
-        else "Load modules before the capture (one eager call of each kernel).",
+        message=f"{subject} loads {_what(loads)} while a stream is capturing{several}{cost}: allowed by this driver, "
+        "refused by those older than CUDA 12.3.",
+        remedy=_warm_up(found.text) if loads.lazy else _LOAD_BEFORE,
         related=(*related, *begin_place(session, loads.capture)),
     )
+
+
+def _what(loads: Loads) -> str:
+    """The kernels by name, where they are known, and the library that they come with."""
+    names = ", ".join(code(name) for name in loads.kernels[:3])
+    more = len(loads.kernels) - 3
+    what = f"the kernel{'s' if len(loads.kernels) > 1 else ''} {names}" if names else "kernels"
+    return what + (f" and {more} more" if more > 0 else "") + (f" of {loads.library}" if loads.library else "")
+
+
+def _warm_up(expression: str) -> str:
+    what = code(expression) if expression else "the region"
+    return f"Run {what} once before the capture, or set `CUDA_MODULE_LOADING=EAGER`."
+
+
+_LOAD_BEFORE = "Load modules before the capture, and launch each of their kernels once."
 
 
 def _loads(node: object) -> bool:

@@ -12,6 +12,7 @@ from cudagraph_doctor.probe.cuda_codes import raised
 from cudagraph_doctor.probe.current import Current
 from cudagraph_doctor.probe.graph_identity import of_graph
 from cudagraph_doctor.probe.left_behind import left_behind
+from cudagraph_doctor.probe.liveness.watcher import watcher_of
 from cudagraph_doctor.probe.objects import streams_of
 from cudagraph_doctor.probe.patch import patch
 from cudagraph_doctor.probe.tracebacks import hide
@@ -216,7 +217,17 @@ class Captures:
                 left_behind(context, window, self._current)
         if error is None:
             kept = known.kept(graph)
-            context.write("graph", id=known.id, cap=window.id if window is not None else 0, kept=kept)
+            pool = _pool(graph)
+            known.watch = window.watch if window is not None else None
+            known.region = window.region if window is not None else None
+            if known.watch is not None and pool:
+                watcher_of(context).pools.join(pool, known.watch)
+            fields = {"id": known.id, "cap": window.id if window is not None else 0, "kept": kept, "pool": pool}
+            if window is not None:
+                fields.update(window.counts())
+            context.write("graph", **fields)
+            if window is not None:
+                self._windows.captured(window)
             if not kept and not self._ends_in_python:
                 self._record_exec(known, None)
 
@@ -239,7 +250,15 @@ class Captures:
         known = of_graph(graph, self._context)
         if known.exec:
             self._context.write("destroy", what="exec", id=known.exec, stack=self._context.stack())
-        known.exec, known.words = 0, None
+        known.exec, known.words, known.watch, known.region = 0, None, None, None
+
+
+def _pool(graph: Any) -> str:
+    """The memory pool of a captured graph."""
+    try:
+        return _pool_name(graph.pool())
+    except Exception:  # a class of the target's that has none
+        return ""
 
 
 def _pool_name(pool: Any) -> str:

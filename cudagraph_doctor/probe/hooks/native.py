@@ -15,6 +15,7 @@ from cudagraph_doctor.probe.arm import Part, Window, windows_of
 from cudagraph_doctor.probe.context import Active, Unavailable
 from cudagraph_doctor.probe.native_loader import LIBRARY, REASONS, Library, UnloadableError, trace_of
 from cudagraph_doctor.probe.native_maps import Mapped, foreign_tool, mapped, one_of
+from cudagraph_doctor.probe.running_operator import running_operator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class NativeProbe(Part):
         self._context.pushed_log = bool(self._library.quick.cgd_logs())
         if self._context.pushed_log:
             self._context.capability("log", "on")
-        self._context.operator_runs = self._library.quick.cgd_operator
+        self._context.operator_runs = running_operator(self._library.quick.cgd_operator_words)
         self._context.capability(NAME, "on", versions={"cupti": version})
         self._context.write("evidence", level="driver")
 

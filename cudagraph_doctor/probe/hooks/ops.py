@@ -16,12 +16,14 @@ from cudagraph_doctor.probe.context import Active, Unavailable
 from cudagraph_doctor.probe.cuda_codes import raised
 from cudagraph_doctor.probe.current import Current
 from cudagraph_doctor.probe.dispatch_mode import mode_class
+from cudagraph_doctor.probe.liveness.storages import storages_of
 from cudagraph_doctor.probe.objects import streams_of
 from cudagraph_doctor.probe.operator_facts import OperatorFacts, facts_of
 from cudagraph_doctor.probe.tensor_summary import Summaries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 NAME = "ops"
 MODULES = ("torch",)
+COPIES = frozenset({"aten::copy_", "aten::_to_copy", "aten::_copy_from", "aten::_copy_from_and_resize"})
+"""Operators that may put a copy between host and device into the graph; others take a value from the host at once."""
 _DEPTH = 4
 """Frames of ours between a body's helper and the line that called the operator: it, the body, its guard, the mode."""
 
@@ -45,14 +49,17 @@ def install(module: ModuleType | None, context: Context) -> Active | Unavailable
 class Running:
     """An operator that is running."""
 
-    __slots__ = ("args", "ident", "outer", "q", "window")
+    __slots__ = ("args", "handle", "ident", "outer", "q", "stack", "window")
 
-    def __init__(self, q: int, window: Window, ident: int, outer: int) -> None:
+    def __init__(self, q: int, window: Window, ident: int, outer: int, stack: int) -> None:
         self.q = q
         self.window = window
         self.ident = ident
         self.outer = outer
         """Number of the operator inside which it runs."""
+        self.stack = stack
+        self.handle: int | None = None
+        """Raw handle of the stream on which it puts work, if it does."""
         self.args: tuple[Any, ...] | None = None
         """Its arguments, where its results are told: those that it gives back are no results."""
 
@@ -68,9 +75,10 @@ class Operators(Part):
         self._windows = windows_of(context)
         self._streams = streams_of(context)
         self._current = Current(torch)
-        self._summaries = Summaries(torch, self._pinned)
+        self._summaries = Summaries(torch, self._pinned, storages_of(context))
         self._write = context.writer.write
         self._write_text = context.writer.write_text
+        self._frontier: Callable[[int], int] = _nothing
         self.known: dict[int, OperatorFacts] = {}
         """Facts by the identity of the operator, which they hold: its `__hash__` is a function in Python."""
         self._modes: dict[int, Any] = {}
@@ -80,6 +88,10 @@ class Operators(Part):
         self.learn = guard(self._learn)
 
     # ── on and off ──────────────────────────────────────────────────────────────────────────────
+    def prepare(self) -> None:
+        """Who tells the nodes that operators make."""
+        self._frontier = getattr(self._context.driver, "frontier", _nothing)
+
     def began(self, window: Window) -> None:
         """Push a mode on this thread's stack, one for all windows of the thread."""
         if window.ident in self._modes:
@@ -123,7 +135,7 @@ class Operators(Part):
         pause = windows.pause
         if pause is not None:
             pause()
-        summary = self._summaries.of_arguments(args, kwargs, facts.written)
+        summary = self._summaries.of_arguments(args, kwargs, facts.written, window.uses, window.id)
         if summary.imaginary:
             self._resume()
             return None
@@ -135,22 +147,30 @@ class Operators(Part):
         text = f'{facts.told},"cap":{window.id},"before":{window.status},"stack":{stack}{via}'
         kind = facts.kind
         device = summary.device
+        handle: int | None = None
         if device is None:
             kind = kind if kind == "alloc" and "pin_memory" in facts.name else "host"
         else:
-            text += self._on_device(window, device)
+            told, handle = self._on_device(window, device)
+            text += told
         if kind != "compute":
             text += f',"kind":"{kind}"'
         if summary.tensors:
             text += f',"tensors":[{",".join(summary.tensors)}]'
         if summary.values:
             text += f',"values":[{",".join(summary.values)}]'
+        if summary.staged and device is not None and facts.name in COPIES:
+            window.uses.host.update(summary.staged)
+        if kind == "compute" and handle is not None:
+            window.node_ops.mark(self._frontier(handle), 0)
         q = self._write_text("op", text)
-        running = Running(q, window, ident, windows.operators.get(ident, 0))
+        running = Running(q, window, ident, windows.operators.get(ident, 0), stack)
         windows.operators[ident] = q
         tell = self._context.operator_runs
         if tell is not None:
             tell(q, stack)
+        if kind == "compute":
+            running.handle = handle
         if kind == "compute" or kind == "alloc":  # noqa: PLR1714 - twice as fast as a set
             running.args = args
         if pause is not None:
@@ -178,10 +198,12 @@ class Operators(Part):
         else:
             text = f',"of":{running.q},"after":{window.status}'
             if running.args is not None:
-                tensors = self._summaries.of_results(results, running.args)
+                tensors = self._summaries.of_results(results, running.args, window.uses, window.id, running.stack)
                 if tensors:
                     text += f',"tensors":[{",".join(tensors)}]'
             q = self._write_text("outcome", text)
+            if running.handle is not None and window.status == STATUS_ACTIVE:
+                window.node_ops.mark(self._frontier(running.handle), running.q)
         if changed is not None:
             windows.tell(changed, running.q, "op")
         elif error is not None:
@@ -212,17 +234,22 @@ class Operators(Part):
             return own, ""
         return int(stacks.of_thread(window.ident)), f',"via":{window.tid}'
 
-    def _on_device(self, window: Window, device: int) -> str:
-        """Device, stream and its status, as text."""
+    def _on_device(self, window: Window, device: int) -> tuple[str, int]:
+        """Device, stream and its status as text, and the stream's raw handle."""
         if device < 0:
             device = self._current.device()
         handle = self._current.stream(device)
         if handle == window.handle:
-            return f',"device":{device},"stream":{window.stream},"on":{window.status}'
+            return f',"device":{device},"stream":{window.stream},"on":{window.status}', handle
         on = self._context.driver.status(handle)
         stream = self._streams.id(handle, device)
-        return f',"device":{device},"stream":{stream},"on":{"null" if on is None else on}'
+        return f',"device":{device},"stream":{stream},"on":{"null" if on is None else on}', handle
 
     def _pinned(self, address: int) -> bool | None:
         ask = getattr(self._context.driver, "pinned", None)
         return ask(address) if ask is not None else None
+
+
+def _nothing(_stream: int) -> int:
+    """A driver that does not tell nodes."""
+    return 0

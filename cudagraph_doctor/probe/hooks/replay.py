@@ -14,6 +14,7 @@ from cudagraph_doctor.probe.context import Active, Unavailable
 from cudagraph_doctor.probe.cuda_codes import raised
 from cudagraph_doctor.probe.current import Current
 from cudagraph_doctor.probe.graph_identity import GraphIdentity, of_graph
+from cudagraph_doctor.probe.liveness.watcher import Watcher, watcher_of
 from cudagraph_doctor.probe.objects import streams_of
 from cudagraph_doctor.probe.patch import patch
 from cudagraph_doctor.probe.tracebacks import hide
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cudagraph_doctor.probe.context import Context
+    from cudagraph_doctor.probe.liveness.watch import Watch
+    from cudagraph_doctor.probe.region.looks import RegionWatch
 
 NAME = "replay"
 MODULES = ("torch",)
@@ -52,23 +55,36 @@ class Replays:
         self._current = Current(torch)
         self._raw = getattr(torch._C, "_cuda_getCurrentRawStream", None) or self._current.stream
         self._device = getattr(torch._C, "_cuda_getDevice", None) or self._current.device
+        self._watcher: Watcher | None = None
         guard = context.guard(NAME)
         self._before = guard(self._told_before)
         self._after = guard(self._told_after)
         self._failed = guard(self._told_failure)
         self._moved = guard(self._other_stream)
+        self._look = context.guard("storages")(self._looked)
+        self._behind = context.guard("storages")(self._replayed)
+        self._look_at_region = context.guard("region")(self._looked_at_region)
 
     def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """`replay()`."""
         windows, clock, thread = self._windows, monotonic_ns, get_native_id
-        raw_stream, device_of = self._raw, self._device
+        raw_stream, device_of, look = self._raw, self._device, self._look
+        behind = self._behind
+        look_at_region = self._look_at_region
 
         def replay(graph: Any) -> Any:
             try:
                 known = graph._cudagraph_doctor
-                words = known.words
+                words, watch, now = known.words, known.watch, clock()
+                if watch is not None and watch.due <= now:
+                    look(known, watch, now)
+                region = known.region
+                if region is not None:
+                    region.replays += 1
+                    if region.replays >= region.next or region.due <= now:
+                        look_at_region(known, region)
             except AttributeError:
-                words = None
+                words = watch = None
             if words is None or windows.open:
                 try:
                     return told(graph)
@@ -76,7 +92,7 @@ class Replays:
                     hide(error)
                     raise
             words[BEGUN] += 1
-            words[LAST] = clock()
+            words[LAST] = now
             words[TID] = thread()
             if raw_stream(device_of()) != known.raw:
                 self._moved(known)
@@ -87,6 +103,8 @@ class Replays:
                 hide(error)
                 raise
             words[DONE] += 1
+            if watch is not None and (watch.staged is not None or watch.pool is not None):
+                behind(known, watch)
             return result
 
         def told(graph: Any) -> Any:
@@ -97,9 +115,35 @@ class Replays:
                 self._after(graph, begun, error)
                 raise
             self._after(graph, begun, None)
+            behind(of_graph(graph, self._context), None)
             return result
 
         return replay
+
+    def _looked(self, known: GraphIdentity, watch: Watch, now: int) -> None:
+        """What became of the memory that the graph points at, before it runs once more."""
+        if self._watcher is None:
+            self._watcher = watcher_of(self._context)
+        replay = known.words[BEGUN] + 1 if known.words is not None else 1
+        self._watcher.look(watch, known.exec, replay)
+        watch.looked(now)
+
+    @staticmethod
+    def _looked_at_region(known: GraphIdentity, region: RegionWatch) -> None:
+        """What became of the Python state that its region read, before it runs once more."""
+        region.look(known.exec)
+
+    def _replayed(self, known: GraphIdentity, watch: Watch | None) -> None:
+        """A replay came back; without `watch`, it was told already."""
+        told, watch = watch is None, watch or known.watch
+        if watch is None or self._windows.open:
+            return
+        if watch.staged is not None and self._watcher is not None:
+            self._watcher.replayed(watch, known.raw)
+        if watch.pool is not None:
+            before = watch.pool.news(watch, known.exec, known.raw)
+            if before is not None and not told:
+                self._context.write("replay", **self._facts(known), after=before, done=1, code=0)
 
     def _other_stream(self, known: GraphIdentity) -> None:
         device = self._device()
@@ -116,6 +160,8 @@ class Replays:
             return 0, False
         fields = self._facts(known)
         fields["first"] = first
+        if known.watch is not None and known.watch.pool is not None:
+            fields["after"] = known.watch.pool.last[0]
         if window is not None:
             fields["cap"] = window.id
             self._windows.look(0, "call", across=False)

@@ -83,6 +83,7 @@ void arguments_read(const struct call *call, const void *params, struct argument
     arguments->pointer = word(params, layout->pointer);
     arguments->source = word(params, layout->source);
     arguments->event = word(params, layout->event);
+    arguments->text = (const char *)(uintptr_t)word(params, layout->text);
 }
 
 uint64_t arguments_made(const struct call *call, const void *params)

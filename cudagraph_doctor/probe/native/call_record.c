@@ -27,7 +27,16 @@ static int concerned(const struct thread *thread, const struct seen *seen, uint6
     return best;
 }
 
-static void write_details(struct json *json, const struct seen *seen, int64_t context, int device)
+static void write_pointers(struct json *json, const uint64_t *pointers, int count)
+{
+    json_open(json, "ptrs", '[');
+    for (int i = 0; i < count; i++)
+        json_pointer(json, NULL, pointers[i]);
+    json_close(json, ']');
+}
+
+static void write_details(struct json *json, const struct thread *thread, const struct seen *seen, int64_t context,
+                          int device)
 {
     const struct arguments *arguments = &seen->arguments;
     const struct call *call = seen->call;
@@ -49,12 +58,15 @@ static void write_details(struct json *json, const struct seen *seen, int64_t co
     uint64_t made = seen->code == CODE_SUCCESS ? arguments_made(call, seen->params) : 0;
     if (made != 0 || arguments->pointer != 0)
         json_pointer(json, "ptr", made != 0 ? made : arguments->pointer);
-    if (arguments->source != 0) {
-        json_open(json, "ptrs", '[');
-        json_pointer(json, NULL, arguments->pointer);
-        json_pointer(json, NULL, arguments->source);
-        json_close(json, ']');
+    if (arguments->source != 0)
+        write_pointers(json, (const uint64_t[]){arguments->pointer, arguments->source}, 2);
+    if (call->roles & NAMES && made != 0) { /* which function, of which module */
+        write_pointers(json, (const uint64_t[]){arguments->pointer, made}, 2);
+        if (arguments->text != NULL)
+            json_text(json, "kernel", arguments->text, 600);
     }
+    if (call->roles & UNLOADS && thread->function_count > 0)
+        write_pointers(json, thread->functions, thread->function_count);
     if (arguments->event != 0)
         json_pointer(json, "event_handle", arguments->event);
     if (call->roles & (MODES | OPENS) && arguments->mode >= 0 && arguments->mode <= 2) {
@@ -74,11 +86,11 @@ struct origin {
 
 static void find_origin(struct origin *origin, struct thread *thread, bool routine)
 {
-    origin->operator_q = thread->operator_q;
+    origin->operator_q = (uint64_t)thread->operator.q;
     origin->no_stack = NULL;
     origin->count = 0;
     /* Inside an operator that Python's hook told, what works as it should needs no stack of its own. */
-    origin->stack = routine && thread->operator_q != 0 ? thread->operator_stack : 0;
+    origin->stack = routine && thread->operator.q != 0 ? thread->operator.stack : 0;
     if (origin->stack == 0)
         origin->stack = stack_id(thread, &origin->no_stack);
     if (!routine || config.deep)
@@ -146,6 +158,29 @@ struct exit_state {
     void *node;
 };
 
+/* Where the questions at the entry were left out, the answer at the exit stands for both: see window_expects. A status
+ * that is no longer active was so before, unless the call's own code says that it only met a broken capture. */
+static bool as_expected(const struct seen *seen, struct exit_state *state)
+{
+    struct pending *pending = seen->pending;
+    int index = pending != NULL ? pending->expected : -1;
+    if (index < 0)
+        return false;
+    struct capture *capture = &captures[index];
+    bool same = state->driver_id != 0 && state->driver_id == capture->driver_id;
+    pending->life[index] = atomic_load(&capture->life);
+    pending->before[index] = STATUS_ACTIVE;
+    if (seen->code == CODE_CAPTURE_INVALIDATED || atomic_load(&capture->seen) == STATUS_INVALIDATED)
+        pending->before[index] = STATUS_INVALIDATED;
+    pending->on = pending->before[index];
+    if (!same || state->status != STATUS_ACTIVE)
+        return false;
+    state->index = index;
+    state->life[index] = pending->life[index];
+    state->after[index] = STATUS_ACTIVE;
+    return true;
+}
+
 static void look_at_exit(struct thread *thread, const struct seen *seen, struct exit_state *state)
 {
     memset(state, 0, sizeof *state);
@@ -154,10 +189,18 @@ static void look_at_exit(struct thread *thread, const struct seen *seen, struct 
     state->status = STATUS_UNKNOWN;
     if (!window_open())
         return;
-    window_look(thread, state->after, state->life);
     if (seen->arguments.has_stream && thread->bound && !(seen->call->roles & (KILLS_STREAM | ENDS)))
         state->driver_id = driver_capture(seen->arguments.stream, &state->status, &state->node);
+    if (as_expected(seen, state))
+        return;
+    window_look(thread, state->after, state->life);
     state->index = concerned(thread, seen, state->driver_id, state->after);
+    if (state->status == STATUS_ACTIVE && seen->call->roles & WORKS && state->index >= 0 &&
+        captures[state->index].driver_id == state->driver_id) {
+        thread->captured = seen->arguments.stream;
+        thread->captured_index = state->index;
+        thread->captured_life = state->life[state->index];
+    }
 }
 
 /* The status of a capture before the call is known: it was open then. */
@@ -223,7 +266,7 @@ static uint64_t write_complete(struct thread *thread, const struct seen *seen, c
     write_api(&json, seen->call);
     json_number(&json, "code", seen->code);
     write_statuses(&json, seen, state);
-    write_details(&json, seen, context, device);
+    write_details(&json, thread, seen, context, device);
     write_origin(&json, &origin);
     write_end(&json, seen, state);
     record_end(&json);

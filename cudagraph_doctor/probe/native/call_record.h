@@ -11,7 +11,7 @@ struct seen {
     const struct call *call;
     const struct cupti_call *data;
     const void *params; /* NULL for a call that was under way before: of that, nothing but its end is trusted */
-    const struct pending *pending; /* NULL: it was under way before we watched it */
+    struct pending *pending; /* NULL: it was under way before we watched it */
     struct arguments arguments;
     int code;
 };

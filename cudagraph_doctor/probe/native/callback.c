@@ -5,6 +5,7 @@
 
 #include "call_record.h"
 #include "calls.h"
+#include "modules.h"
 #include "probe.h"
 #include "record.h"
 #include "window.h"
@@ -14,11 +15,11 @@ static struct pending *push(struct thread *thread, const struct cupti_call *data
     if (thread->depth >= NESTED)
         thread->depth = 0; /* exits that never came, after a longjmp out of a driver callback of the target's */
     struct pending *pending = &thread->pending[thread->depth++];
-    pending->begun = record_time();
     pending->intention = 0;
     pending->correlation = data->correlation_id;
     pending->on = STATUS_UNKNOWN;
     pending->opens = -1;
+    pending->expected = -1;
     memset(pending->life, 0, sizeof pending->life);
     return pending;
 }
@@ -41,12 +42,21 @@ static void enter(struct thread *thread, const struct call *call, const struct c
         thread->refused = 0;
         thread->reason_length = 0;
     }
-    if (!window_open() && (call->roles & INSIDE || !(call->roles & (OPENS | INTENDS))))
+    if (call->roles & UNLOADS) {
+        arguments_read(call, data->params, &arguments);
+        bool ask = !window_open() && thread->bound;
+        thread->function_count = ask ? modules_functions(call, arguments.pointer, thread->functions) : 0;
+    }
+    if (!window_open() && (call->roles & INSIDE || !(call->roles & (OPENS | INTENDS)))) {
+        pending->begun = record_time();
         return;
+    }
     arguments_read(call, data->params, &arguments);
     if (call->roles & OPENS && arguments.has_stream)
         pending->opens = (int16_t)window_begins(thread, &arguments, call->name);
-    if (window_open()) {
+    if (call->roles & WORKS && arguments.has_stream)
+        pending->expected = (int16_t)window_expects(thread, arguments.stream);
+    if (window_open() && pending->expected < 0) {
         window_look(thread, pending->before, pending->life);
         if (arguments.has_stream && thread->bound)
             pending->on = (int8_t)driver_status(arguments.stream);

@@ -22,7 +22,9 @@ enum call_role {
     INSIDE = 32,  /* watched always, recorded only while a capture is open */
     STACKED = 64, /* the Python line matters outside of captures too */
     MODES = 128,  /* exchanges the thread's capture mode */
-    KILLS_STREAM = 256
+    KILLS_STREAM = 256,
+    UNLOADS = 512, /* a module or library of kernels */
+    NAMES = 1024   /* gives a function of a module by its name */
 };
 
 enum { ABSENT = 0, LEGACY_STREAM = -1 };
@@ -36,6 +38,7 @@ struct layout {
     int16_t source;   /* second address or handle */
     int16_t made;     /* pointer to where the call puts the handle or address it makes */
     int16_t event;
+    int16_t text; /* a name */
 };
 
 struct call {
@@ -57,6 +60,7 @@ struct arguments {
     stream_handle stream;
     bool has_stream;
     uint64_t size, pointer, source, event;
+    const char *text; /* valid while the call is under way */
     uint32_t grid[3], block[3], shared;
     int mode; /* capture mode asked for, -1: none */
 };

@@ -32,6 +32,10 @@ struct driver {
     int (*capture_info_v3)(stream_handle, int *status, uint64_t *id, void **graph, void *const **deps,
                            const void **edges, size_t *count);
     int (*ctx_get_device)(int *device);
+    int (*module_function_count)(unsigned *count, void *module); /* these four since 12.4 */
+    int (*module_functions)(void **functions, unsigned count, void *module);
+    int (*library_kernel_count)(unsigned *count, void *library);
+    int (*library_kernels)(void **kernels, unsigned count, void *library);
     int (*logs_register)(driver_log_callback callback, void *user, void **handle); /* since 12.9 */
     int (*logs_unregister)(void *handle);
 };

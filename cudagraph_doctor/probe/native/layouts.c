@@ -14,6 +14,7 @@
 #define FROM(n)    .source = PLACE(n)
 #define MAKES(n)   .made = PLACE(n)
 #define EVENT(n)   .event = PLACE(n)
+#define TEXT(n)    .text = PLACE(n)
 
 static const struct layout table[] = {
     {NAME("cuStreamBeginCapture"), STREAM(0)},
@@ -58,10 +59,11 @@ static const struct layout table[] = {
     {NAME("cuModuleLoadDataEx"), MAKES(0)},
     {NAME("cuModuleLoadFatBinary"), MAKES(0)},
     {NAME("cuModuleUnload"), AT(0)},
-    {NAME("cuModuleGetFunction"), AT(1), MAKES(0)},
+    {NAME("cuModuleGetFunction"), AT(1), MAKES(0), TEXT(2)},
     {NAME("cuLibraryLoadData"), MAKES(0)},
     {NAME("cuLibraryLoadFromFile"), MAKES(0)},
     {NAME("cuLibraryUnload"), AT(0)},
+    {NAME("cuLibraryGetKernel"), AT(1), MAKES(0), TEXT(2)},
     {NAME("cuLibraryGetModule"), AT(1), MAKES(0)},
     {NAME("cuKernelGetFunction"), AT(1), MAKES(0)},
     {NAME("cuFuncLoad"), AT(0)},

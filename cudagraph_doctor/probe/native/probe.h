@@ -14,7 +14,7 @@
 #include "driver.h"
 
 #define CGD_API __attribute__((visibility("default")))
-#define CGD_ABI 1
+#define CGD_ABI 2
 
 enum { CAPTURES = 16 };      /* captures open at one time in a process */
 enum { NESTED = 4 };         /* driver calls of the watched sets under way on one thread */
@@ -22,6 +22,7 @@ enum { THREADS = 1024 };     /* threads alive that ever made a watched call */
 enum { LINE_SIZE = 4096 };   /* longest record, a Python stack apart */
 enum { REASON_SIZE = 1024 }; /* a reason of the driver's log that waits for the line with its call */
 enum { RETURNS = 8 };        /* native return addresses of a call */
+enum { FUNCTIONS = 64 };     /* functions of a module that its unload tells */
 enum { RANGES = 8 };         /* address ranges of CUDA's own libraries */
 
 struct range {
@@ -57,6 +58,15 @@ struct pending {
     int8_t before[CAPTURES]; /* status of each open capture before */
     uint32_t life[CAPTURES]; /* whose status that is */
     int16_t opens;           /* index of the capture that this call may open or end, -1: none */
+    int16_t expected;        /* index of the capture that it will surely add work to: nothing was asked before; -1 */
+};
+
+/* The torch operator that runs on a thread. Python's hook writes the first two words itself (running_operator.py): it
+ * does so twice an operator, and a call through ctypes would cost five times as much. */
+struct operator_words {
+    int64_t q; /* of its record; 0: none */
+    int64_t stack;
+    int64_t tid; /* whose words these are by now */
 };
 
 /* A thread that made a watched call. Owned by that thread. */
@@ -65,8 +75,12 @@ struct thread {
     bool busy;      /* inside the probe: what happens now is ours */
     bool bound;     /* a context is current: without one the driver refuses our questions, and logs that */
     int depth;
-    uint64_t operator_q; /* torch operator that runs on this thread, as Python's hook told; 0: none */
-    int64_t operator_stack;
+    struct operator_words operator;
+    void *captured; /* stream whose work was captured last on this thread; */
+    int captured_index;
+    uint32_t captured_life; /* and by which capture */
+    int function_count; /* of the module that is being unloaded */
+    uint64_t functions[FUNCTIONS];
     uint64_t refused; /* q of the last call, if it was refused: the driver writes its log after the exit callback */
     int refused_code;
     size_t reason_length;

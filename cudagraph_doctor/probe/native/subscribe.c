@@ -143,6 +143,10 @@ static bool resolve(void)
     *(void **)&driver.capture_info_v2 = dlsym(d, "cuStreamGetCaptureInfo_v2");
     *(void **)&driver.capture_info_v3 = dlsym(d, "cuStreamGetCaptureInfo_v3");
     *(void **)&driver.ctx_get_device = dlsym(d, "cuCtxGetDevice");
+    *(void **)&driver.module_function_count = dlsym(d, "cuModuleGetFunctionCount");
+    *(void **)&driver.module_functions = dlsym(d, "cuModuleEnumerateFunctions");
+    *(void **)&driver.library_kernel_count = dlsym(d, "cuLibraryGetKernelCount");
+    *(void **)&driver.library_kernels = dlsym(d, "cuLibraryEnumerateKernels");
     *(void **)&driver.logs_register = dlsym(d, "cuLogsRegisterCallback");
     *(void **)&driver.logs_unregister = dlsym(d, "cuLogsUnregisterCallback");
     return true;

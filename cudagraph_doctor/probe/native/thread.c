@@ -24,7 +24,8 @@ static bool claim(struct thread *thread, int expected, int tid)
         return false;
     thread->busy = false;
     thread->depth = 0;
-    thread->operator_q = 0;
+    thread->operator = (struct operator_words){.tid = tid};
+    thread->captured = NULL;
     thread->refused = 0;
     thread->reason_length = 0;
     mine = thread;
@@ -51,12 +52,9 @@ struct thread *thread_mine(void)
     return found;
 }
 
-/* The operator that runs on the calling thread from now on. Its stack saves asking for one at each of its launches. */
-CGD_API void cgd_operator(uint64_t q, int64_t stack)
+/* Where the calling thread's operator is told; NULL if there is no room for one more thread. */
+CGD_API struct operator_words *cgd_operator_words(void)
 {
     struct thread *thread = thread_mine();
-    if (thread == NULL)
-        return;
-    thread->operator_q = q;
-    thread->operator_stack = stack;
+    return thread != NULL ? &thread->operator : NULL;
 }

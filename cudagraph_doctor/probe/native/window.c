@@ -221,6 +221,15 @@ void window_look(struct thread *thread, int8_t *before, uint32_t *life)
     }
 }
 
+int window_expects(const struct thread *thread, stream_handle stream)
+{
+    if (stream == NULL || stream != thread->captured)
+        return -1;
+    const struct capture *capture = &captures[thread->captured_index];
+    bool same = atomic_load(&capture->state) == PLACE_OPEN && atomic_load(&capture->life) == thread->captured_life;
+    return same ? thread->captured_index : -1;
+}
+
 void window_changed(struct thread *thread, int index, int code, uint64_t q, bool sure)
 {
     struct capture *capture = &captures[index];

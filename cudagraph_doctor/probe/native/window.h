@@ -47,6 +47,12 @@ void window_stream_dies(stream_handle stream);
 /* Statuses of all open captures, into `before` and `life`. */
 void window_look(struct thread *thread, int8_t *before, uint32_t *life);
 
+/* Index of the capture that the stream's last piece of work on this thread went into, if that one is still open; -1.
+ *
+ * Nearly every launch in a window is one more of them. It is spared the questions at its entry: a status never goes back
+ * to active, so what is active at the exit was active before. */
+int window_expects(const struct thread *thread, stream_handle stream);
+
 /* Notes that a capture was seen to change across the record `q` of a call that came back with `code`. The first call
  * that can be the cause is written down; one that is not `sure` (a call under way on a thread that this capture does
  * not heed) only if no better one shows up before the end. */

@@ -11,7 +11,7 @@ from cudagraph_doctor.reporters.table import wording
 from cudagraph_doctor.reporters.table.foreign import prose
 
 if TYPE_CHECKING:
-    from cudagraph_doctor.report import Report
+    from cudagraph_doctor.report import EvidenceSpan, Report
 
 MOST_LIMITS = 8
 
@@ -54,9 +54,15 @@ def _rules(report: Report) -> list[tuple[Text, Text]]:
 
 
 def _evidence(report: Report) -> list[tuple[Text, Text]]:
-    """Why evidence changed on the way, each reason once."""
-    reasons = {span.why: span.level for process in report.processes for span in process.evidence if span.why}
-    return [(Text(f"{level} evidence"), prose(why)) for why, level in reasons.items()]
+    """Why evidence changed on the way, and from when to when (seconds of the process): each reason once."""
+    spans = {span.why: span for process in report.processes for span in process.evidence if span.why}
+    return [(Text(f"{span.level} evidence"), prose(f"{why}{_when(span)}")) for why, span in spans.items()]
+
+
+def _when(span: EvidenceSpan) -> str:
+    if not span.start:
+        return ""
+    return f", from {span.start:.1f} s " + ("on" if span.end is None else f"to {span.end:.1f} s")
 
 
 def _limits(report: Report) -> list[tuple[Text, Text]]:

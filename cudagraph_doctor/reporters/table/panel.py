@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from cudagraph_doctor.reporters.table import wording
+from cudagraph_doctor.reporters.table import gate, wording
 from cudagraph_doctor.reporters.table.change import changed_code
 from cudagraph_doctor.reporters.table.foreign import prose, visible
 from cudagraph_doctor.reporters.table.source import excerpt
@@ -71,6 +71,9 @@ def finding_panel(
         facts.add_row("leaves", _listed([prose(line) for line in finding.aftermath], glyphs))
     if finding.count > 1:
         facts.add_row("seen", wording.count(finding.count, "time"))
+    rate = gate.rate(finding)
+    if rate is not None:
+        facts.add_row("runs", rate)
     if finding.evidence:
         numbers = ", ".join(map(str, finding.evidence[:6]))
         facts.add_row("proof", Text(f"{finding.evidence_level.value} evidence, records {numbers}", style="dim"))

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from cudagraph_doctor.reporters.table import timeline, wording
+from cudagraph_doctor.reporters.table import gate, timeline, wording
 from cudagraph_doctor.reporters.table.findings_table import findings_table
 from cudagraph_doctor.reporters.table.not_checked import not_checked
 from cudagraph_doctor.reporters.table.panel import finding_panel
@@ -64,6 +64,8 @@ def draw(report: Report, console: Console, glyphs: Glyphs, *, color: bool) -> No
     if report.refusal is not None:
         console.print(Text(f"{glyphs.bad} {report.refusal}", style="error"))
     console.print(verdict(report, glyphs))
+    for row in gate.violations(report, glyphs):
+        console.print(row)
     shown = [finding for finding in report.findings if finding.state == "new"]
     if shown:
         console.print()
@@ -91,6 +93,12 @@ def draw(report: Report, console: Console, glyphs: Glyphs, *, color: bool) -> No
         console.print()
         console.print(Text("Not checked", style="label"))
         console.print(Padding(rest, (0, 0, 0, 2)))
+    tidy = list(gate.notices(report))
+    if tidy:
+        console.print()
+        console.print(Text("To tidy up", style="label"))
+        for row in tidy:
+            console.print(Padding(row, (0, 0, 0, 2)))
     if shown:
         console.print()
         console.print(Text(f"More about a rule: cudagraph-doctor explain {shown[0].rule.id}", style="dim"))

@@ -59,7 +59,8 @@ def verdict(report: Report, glyphs: Glyphs) -> Text:
     else:
         rules = [rule for checker in report.checkers if checker.state == "ran" for rule in checker.rules]
         checked = sum(rule.checked for rule in rules)
-        clean = checked and not failed and report.captures and not (report.unexplained_end or report.refusal)
+        spoilt = report.unexplained_end or report.refusal or report.gate.violations
+        clean = checked and not failed and report.captures and not spoilt
         line.append(f"{glyphs.good if clean else glyphs.warn} ", style="good" if clean else "warning")
         if report.unexplained_end:
             line.append("No finding explains how the target ended", style="warning")

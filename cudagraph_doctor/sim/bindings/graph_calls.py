@@ -134,6 +134,7 @@ def calls(sim: Simulation) -> dict[str, Callable[..., Answer]]:
         code = driver.call(api, "cudaGraphExecUpdate(another)", exec=found.handle)
         if code == cuda.SUCCESS:
             mine.params.update(changed)
+            found.look_at_memory()
         return (code,)
 
     both: dict[str, Callable[..., Answer]] = {

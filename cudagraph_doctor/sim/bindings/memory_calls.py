@@ -11,6 +11,7 @@ from cudagraph_doctor.sim import cuda_error as cuda
 from cudagraph_doctor.sim.bindings.values import Typed, number, stream_of
 from cudagraph_doctor.sim.capture import Node, NodeKind
 from cudagraph_doctor.sim.graphs import run_copy, run_memset
+from cudagraph_doctor.sim.memory_span import Span
 from cudagraph_doctor.sim.simulation import Simulation
 
 OUT_OF_MEMORY = 2
@@ -40,7 +41,9 @@ def calls(sim: Simulation) -> dict[str, Callable[..., tuple[Any, ...]]]:
         code = driver.call(api, rule, ptr=hex(number(address)))
         if code == cuda.SUCCESS:
             for memory in sim.allocators:
-                if memory.space.give_back(number(address)) is not None:
+                size = memory.space.give_back(number(address))
+                if size is not None:
+                    sim.arena.give_pages_back(number(address), size)
                     return (cuda.SUCCESS,)
             return (cuda.INVALID_VALUE,)
         return (code,)
@@ -96,6 +99,8 @@ def calls(sim: Simulation) -> dict[str, Callable[..., tuple[Any, ...]]]:
             driver.add_node(target, node)
         else:
             node.execute()
+            source = [Span(params["src"], params["bytes"])] if "src" in params else []
+            sim.races.graph_launch(target, api, source, [Span(params["dst"], params["bytes"])])
         return code
 
     def memset_async(api: str, width: int, address: Any, value: Any, count: Any, stream: Any) -> tuple[Any, ...]:

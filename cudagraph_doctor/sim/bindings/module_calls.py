@@ -14,6 +14,7 @@ from typing import Any
 from cudagraph_doctor.sim import cuda_error as cuda
 from cudagraph_doctor.sim.bindings.values import Typed, number, stream_of
 from cudagraph_doctor.sim.capture import Node, NodeKind
+from cudagraph_doctor.sim.foreign_code import NO_EFFECT
 from cudagraph_doctor.sim.simulation import Simulation
 
 Answer = tuple[Any, ...]
@@ -24,7 +25,6 @@ DEFAULT_SHARED_MEMORY = 48 << 10
 OPT_IN_SHARED_MEMORY = 227 << 10
 _MAX_DYNAMIC_SHARED = 8
 """CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
-_NO_CODE = "its code is for a GPU; the launch is recorded without effect"
 
 
 @dataclass(eq=False, slots=True)
@@ -110,7 +110,7 @@ def calls(sim: Simulation) -> dict[str, Callable[..., Answer]]:
         node = Node(NodeKind.KERNEL, found.name, lambda: None)
         code = driver.submit(api, target, node=node.handle, **facts)
         if code == cuda.SUCCESS:
-            sim.not_simulated(f"kernel {found.name}", _NO_CODE)
+            sim.has_no_effect(f"kernel {found.name}", NO_EFFECT, fatal=target.capture is not None)
             if target.capture is not None:
                 driver.add_node(target, node)
         return (code,)

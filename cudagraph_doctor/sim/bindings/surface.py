@@ -6,11 +6,7 @@ returns "not supported" (801).
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.machinery
-import importlib.util
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +15,7 @@ from cudagraph_doctor.sim.bindings import device_calls, graph_calls, memory_call
 from cudagraph_doctor.sim.bindings.values import Typed
 
 if TYPE_CHECKING:
+    from cudagraph_doctor.sim.after_import import AfterImport
     from cudagraph_doctor.sim.simulation import Simulation
 
 Result = tuple[Any, ...]
@@ -92,40 +89,9 @@ def _value(module: ModuleType, value: Any) -> Any:
     return kind(value.value) if hasattr(kind, "__members__") else kind(init_value=value.value)
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Replaces the functions right after the target has imported one of the modules."""
-
-    def __init__(self, surface: BindingsSurface) -> None:
-        self._surface = surface
-        self._busy = False
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname not in NAMES or self._busy:
-            return None
-        self._busy = True
-        try:
-            spec = importlib.util.find_spec(fullname)
-        finally:
-            self._busy = False
-        if spec is None or spec.loader is None:
-            return spec
-        execute, surface = spec.loader.exec_module, self._surface
-
-        def exec_module(module: ModuleType) -> None:
-            execute(module)
-            surface.replace_in(module)
-
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
-
-
-def put_under_bindings(sim: Simulation) -> BindingsSurface:
+def put_under_bindings(sim: Simulation, imports: AfterImport) -> BindingsSurface:
     """Simulate cuda-bindings, now if it is imported already, else when it is."""
     surface = BindingsSurface(sim)
     for name in NAMES:
-        if (module := sys.modules.get(name)) is not None:
-            surface.replace_in(module)
-    sys.meta_path.insert(0, _Finder(surface))
+        imports.change(name, surface.replace_in)
     return surface

@@ -54,14 +54,11 @@ def kernels(launcher: Launcher) -> dict[str, Kernel]:
         to_device = target.is_cuda
         on_device, on_host = (target, source) if to_device else (source, target)
         stream = sim.stream_on(on_device.get_device())
-        if stream.capture is not None and not on_host.is_pinned():
+        pinned = on_host.is_pinned()
+        if stream.capture is not None and not pinned:
             sim.refuse_in_python(RuntimeError(UNPINNED_COPY))
         api = _H2D if to_device else _D2H
-        facts: dict[str, Any] = {
-            "size": on_device.nbytes,
-            "ptr": hex(on_device.data_ptr()),
-            "pinned": on_host.is_pinned(),
-        }
+        facts: dict[str, Any] = {"size": on_device.nbytes, "ptr": hex(on_device.data_ptr()), "pinned": pinned}
         device_view = launcher.host.view(plan, on_device.get_device(), on_device)
         held = sim.pinned.view(on_host)
         views = (device_view, held) if to_device else (held, device_view)
@@ -69,23 +66,37 @@ def kernels(launcher: Launcher) -> dict[str, Kernel]:
         reads, writes = ((), blocks) if to_device else (blocks, ())
         if stream.capture is not None:
             # The node holds the host memory's address, not the tensor: who frees it lets a replay read garbage.
-            execute = functools.partial(_copy, *views)
-            source = held if to_device and on_host.is_pinned() else None
+            execute = functools.partial(replayed_copy(pinned=pinned, to_device=to_device), *views)
+            source = held if to_device and pinned else None
             sim.record_node(
                 stream, "memcpy", execute, reads, writes,
                 kind=NodeKind.MEMCPY, api=api, host_source=source, **facts,
             )  # fmt: skip
-            if sim.driver.keep_going and not on_host.is_pinned():
+            if sim.driver.keep_going and not pinned:
                 return
         else:
             if sim.driver.captures or sim.driver.sticky:
                 sim.check(sim.driver.submit(api, stream, **facts))
-            _copy(*views)
+            if pinned and not to_device:
+                sim.pinned_results.copy(stream, *views)
+            else:
+                if pinned:
+                    sim.pinned_results.settle()
+                _copy(*views)
             sim.races.launch(stream, "memcpy", reads, writes)
         if not non_blocking:
             launcher.host.read_back(stream)
-        elif stream.capture is None and to_device and on_host.is_pinned():
-            sim.pending_copies.queued(held, stream)
+        elif stream.capture is None and to_device and pinned:
+            sim.pending_copies.queued(held, stream, "aten::copy_")
+
+    def replayed_copy(*, pinned: bool, to_device: bool) -> Callable[..., object]:
+        if not pinned:
+            return _copy
+        return into_device if to_device else sim.pinned_results.replay_copy
+
+    def into_device(target: torch.Tensor, source: torch.Tensor) -> None:
+        sim.pinned_results.settle()
+        _copy(target, source)
 
     def copy_peer(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> None:
         """Between two devices: refused in a capture (900, seen on two H200)."""
@@ -101,7 +112,10 @@ def kernels(launcher: Launcher) -> dict[str, Kernel]:
     def read_scalar(tensor: torch.Tensor) -> object:
         """aten::_local_scalar_dense: a copy to the host and a wait for the stream."""
         device = tensor.get_device()
-        launcher.host.read_back(sim.stream_on(device))
+        stream = sim.stream_on(device)
+        if stream.capture is None:
+            sim.races.launch(stream, "aten::_local_scalar_dense", sim.blocks_of((tensor,)), ())
+        launcher.host.read_back(stream)
         return _read_scalar(launcher.host.view(plan, device, tensor))
 
     return {"aten::copy_": copy, "aten::_local_scalar_dense": read_scalar}

@@ -96,8 +96,7 @@ class HostOperands:
 
     def read_back(self, stream: SimStream) -> None:
         """The host waits for the stream, to read a result. Raises 900 while the stream captures."""
-        if stream.capture is not None or self._sim.driver.captures or self._sim.races.active or self._sim.driver.sticky:
-            self._sim.check(self._sim.driver.stream_synchronize(stream))
+        self._sim.check(self._sim.driver.stream_synchronize(stream))
 
     def _read_back(self, stream: SimStream, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
         self.read_back(stream)

@@ -92,6 +92,7 @@ RECORDS: tuple[type[Record], ...] = (
 """Every kind, in the order of `_wire.KINDS`."""
 
 __all__ = [
+    "RECORDS",
     "Alloc",
     "Call",
     "Capability",
@@ -129,7 +130,6 @@ __all__ = [
     "ProbeError",
     "Process",
     "PyCall",
-    "RECORDS",
     "Race",
     "Raised",
     "Record",

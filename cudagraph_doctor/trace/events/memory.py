@@ -55,6 +55,8 @@ class Free(Record, tag="free", frozen=True, kw_only=True):
     stack: int = 0
     noticed: bool = False
     """The stack is where it was noticed, not where it happened."""
+    guess: bool = False
+    """The stack is where the last known tensor of it died; something unknown had the storage for longer."""
     moved: Pointer = ""
     """The storage lives on at this address."""
     now: str = ""
@@ -118,6 +120,11 @@ class Race(Record, tag="race", frozen=True, kw_only=True):
     """Bytes of the block, or of the copy's source."""
     first: int = 0
     """Id of the stream of the first access."""
+    first_name: str = ""
+    """What made the first access, as `name`; "" where that was not noted: of memory that no graph uses, and before the
+    first capture."""
+    first_stack: int = 0
+    """Where the first access was made."""
     stream: int = 0
     """Id of the stream of the second access."""
     name: str = ""

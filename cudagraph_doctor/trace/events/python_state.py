@@ -57,6 +57,9 @@ class SlotChange(Record, tag="slot-change", frozen=True, kw_only=True):
     """Stack of the store that changed it; 0: not known."""
     guess: bool = False
     """The store was inferred from the source text, not seen."""
+    given: str = ""
+    """The slot itself did not change: the frame that replays was handed another tensor under the same key, by this
+    path (`args[1]["text_embeds"]`), and nothing was copied into the captured one."""
 
 
 class SlotUse(Record, tag="slot-use", frozen=True, kw_only=True):

@@ -119,3 +119,92 @@ def test_launch_of_an_extension_whose_parameters_nobody_read(script, finds, call
         capture.op("aten::relu", stack=s.at("torch.relu(h)", "step", above=above))
         capture.end(nodes=2)
     finds(s, "CGD113", line=s.line("extension.scale"), confidence=confidence)
+
+
+BACKWARD = """
+warm.backward(retain_graph=True)
+with torch.cuda.graph(g):
+    loss = model(x).sum()
+    loss.backward()
+"""
+ENGINE = [
+    ("site:torch/autograd/__init__.py", 381, "backward"),
+    ("site:torch/autograd/graph.py", 869, "_engine_run_backward"),
+]
+WORKER = 815
+
+
+def backward(s, capture, **call):
+    """What an H200 records of a stale backward: the wait is refused between two operators of autograd's thread."""
+    stack = s.at("loss.backward()", below=ENGINE)
+    if call.pop("operators", True):
+        capture.op("aten::mm", stack=stack, tid=WORKER, via=capture.tid)
+    capture.call("cuStreamWaitEvent", tid=WORKER, **call)
+    capture.pycall("torch._C._EngineBase.run_backward", stack=stack, before=1, raises=cuda_error(906))
+    capture.end(passing=cuda_error(906))
+
+
+@pytest.mark.parametrize("operators", [True, False])
+@pytest.mark.parametrize("code", [905, 906])
+def test_autograds_thread_works_for_the_one_that_called_backward(script, finds, operators, code):
+    s = script(BACKWARD)
+    with s.trace.capture(line=s.line("with torch")) as capture:
+        capture.op("aten::sum", stack=s.at("loss = model(x).sum()"))
+        backward(s, capture, code=code, lib="libtorch_cuda.so", operators=operators)
+    finding = finds(s, "CGD114", line=s.line("    loss.backward()"), confidence="proven")
+    assert "`loss.backward()`" in finding.message
+
+
+def test_unknown_thread_of_another_library_during_backward_is_another_thread(script, finds):
+    s = script(BACKWARD)
+    with s.trace.capture(line=s.line("with torch")) as capture:
+        backward(s, capture, code=906, lib="libtelemetry.so", operators=False)
+    finds(s, "CGD104")
+
+
+def test_read_in_a_hook_on_autograds_thread_names_the_hooks_line(script, finds):
+    s = script("def hook(grad):\n    print(grad.max().item())\nwith torch.cuda.graph(g):\n    loss.backward()\n")
+    with s.trace.capture(line=3) as capture:
+        outer = s.at("loss.backward()", below=ENGINE)
+        capture.op("aten::mm", stack=outer, tid=WORKER, via=capture.tid)
+        stack = s.at("grad.max().item()", "hook")
+        with_hook = capture.op("aten::_local_scalar_dense", stack=stack, tid=WORKER, returns=False)
+        capture.call("cuStreamSynchronize", code=900, stack=stack, tid=WORKER, op=with_hook)
+        capture.pycall("torch._C._EngineBase.run_backward", stack=outer, before=1, raises=cuda_error(900))
+        capture.end(passing=cuda_error(900))
+    finds(s, "CGD101", line=2)
+
+
+def test_librarys_own_stream_inside_a_captured_operator_of_autograds_thread(script, finds, tensor):
+    s = script(BACKWARD)
+    private = s.trace.stream(handle="0x7700")
+    with s.trace.capture(line=s.line("with torch")) as capture:
+        stack = s.at("loss.backward()", below=ENGINE)
+        op = capture.op("aten::mm", stack=stack, tid=WORKER, via=capture.tid, tensors=(tensor.cuda("0"),))
+        capture.call("cuLaunchKernel", stream=private, on=0, op=op, tid=WORKER, kernel=NVJET, ptr="0x99", stack=stack)
+        capture.end(nodes=1)
+    finds(s, "CGD113", line=s.line("    loss.backward()"))
+
+
+@pytest.mark.parametrize(
+    ("call", "fires"),
+    [
+        ({"lib": "libcublas.so.13"}, True),
+        ({"lib": "libc10_cuda.so"}, False),  # torch's allocator
+        ({"lib": "libcublas.so.13", "tid": 77}, False),
+        ({"lib": "libcublas.so.13", "before": 0}, False),
+    ],
+)
+def test_workspace_that_a_library_makes_in_a_relaxed_capture(script, finds, quiet, call, fires):
+    s = script(MM)
+    with s.trace.capture(line=1, mode="relaxed") as capture:
+        op = capture.op("aten::mm", stack=s.at("x @ w"), tid=call.get("tid"))
+        capture.call("cuMemAlloc_v2", size=67108864, op=op, **call)
+        capture.call("cuMemAlloc_v2", size=1048576, op=op, **call)
+        capture.end(nodes=1)
+    if not fires:
+        quiet(s)
+        return
+    finding = finds(s, "CGD115", line=2, level="warning", confidence="proven")
+    assert "`x @ w` is the first use of cuBLAS here" in finding.message
+    assert "(2 allocations, 65.0 MiB)" in finding.message

@@ -1,4 +1,4 @@
-"""CGD301, 302, 303: loads, unloads, compilers and tuners met by a capture."""
+"""CGD301 to 304: loads, unloads, compilers and tuners met by a capture."""
 
 import pytest
 
@@ -164,3 +164,97 @@ def test_importing_a_compiler_is_not_compiling(script):
         capture.call("cuModuleLoadData", code=0, stack=s.at("driver.cuModuleLoadData(PTX)", below=below))
         capture.end(nodes=1)
     only(s, "CGD301", line=3, level="note")
+
+
+# ── what a load cost, and for whose sake it was made ─────────────────────────────────────────
+
+MIB = 1 << 20
+
+
+def loaded(s, *, memory, took=3_000_000, tid=None):
+    """A lazy load as the C probe tells it: intention and outcome, and what was allocated inside."""
+    with s.trace.capture(line=1) as capture:
+        op = capture.op("aten::convolution", stack=s.at("y = conv(x)", expression="conv(x)"), returns=False, tid=tid)
+        thread = {"tid": capture.tid if tid is None else tid}
+        load = s.trace.add(
+            events.Call, **thread, api="cuLibraryLoadData", cap=1, before=1, op=op, lib="libcudnn_ops.so.9"
+        )
+        if memory:
+            capture.call("cuMemAlloc_v2", size=memory, **thread)
+        s.trace.add(events.Outcome, **thread, of=load, code=0, after=1, ptr="0x3000", took=took)
+        name = "_ZN5cudnn3ops10transpose_EPf"
+        capture.call("cuLaunchKernel", stream=capture.stream, on=1, op=op, kernel=name, ptr="0x9", **thread)
+        s.trace.add(events.Outcome, **thread, of=op, after=1)
+        capture.end(nodes=1)
+    return s
+
+
+@pytest.mark.parametrize(("memory", "level"), [(0, "note"), (48 * MIB, "warning")])
+def test_a_load_tells_its_kernel_library_and_memory(script, memory, level):
+    finding = only(loaded(script(TEXT), memory=memory), "CGD301", line=5, level=level)
+    assert "`conv(x)` loads the kernel `cudnn::ops::transpose_` of libcudnn_ops.so.9" in finding.message
+    assert "which took 3.0 ms of the capture" in finding.message
+    assert ("48 MiB of device memory" in finding.message) is bool(memory)
+    assert finding.remedy.startswith("Run `conv(x)` once before the capture")
+
+
+def test_a_load_on_another_thread_is_that_threads_business(script):
+    assert diagnose_trace(loaded(script(TEXT), memory=48 * MIB, tid=77).trace, checkers=BOTH).findings == ()
+
+
+def test_a_load_that_the_program_asked_for_names_the_kernel_it_took_of_it(script):
+    s = script(TEXT)
+    with s.trace.capture(line=1) as capture:
+        load = s.trace.add(
+            events.Call, api="cuModuleLoadData", cap=1, before=1, stack=s.at("driver.cuModuleLoadData(PTX)")
+        )
+        s.trace.add(events.Outcome, of=load, code=0, after=1, ptr="0x3000", took=1)
+        capture.call("cuModuleGetFunction", kernel="silu_kernel", ptr="0x99", ptrs=("0x3000", "0x99"))
+        capture.op("aten::add", line=5)
+        capture.end(nodes=1)
+    finding = only(s, "CGD301", line=3, level="note")
+    assert "loads the kernel `silu_kernel`" in finding.message
+
+
+# ── unloaded under a graph ───────────────────────────────────────────────────────────────────
+
+
+def unloaded(s, *, functions=("0x99", "0xa1"), destroyed="", replayed=True, code=0):
+    """A graph with one kernel of a module, instantiated as torch does, and the module unloaded afterwards."""
+    trace = s.trace
+    with trace.capture(line=1) as capture:
+        stack = s.at("silu_kernel[grid](x, out, n)")
+        capture.call("cuLaunchKernel", stack=stack, stream=capture.stream, on=1, kernel="silu_kernel", ptr="0x99")
+        end = trace.add(events.CaptureEnd, cap=capture.id, stream=capture.stream, before=1, stack=stack)
+        for api, ptr, made in (("cuStreamEndCapture", "", "0x70"), ("cuGraphInstantiateWithFlags", "0x70", "0x80")):
+            q = trace.add(events.Call, api=api, ptr=ptr)
+            trace.add(events.Outcome, of=q, code=0, ptr=made)
+        trace.add(events.Outcome, of=end, code=0, nodes=1)
+        capture.ended = True
+    trace.add(events.Exec, id=1, graph=capture.graph, code=0)
+    if destroyed == "reset":
+        trace.add(events.Destroy, what="exec", id=1)
+    if destroyed == "driver":
+        trace.call("cuGraphExecDestroy", ptr="0x80")
+    trace.call("cuModuleUnload", stack=s.at("driver.cuModuleUnload(module)"), ptr="0x3000", ptrs=functions, code=code)
+    if replayed:
+        trace.replay(capture.graph, exec=1, line=5)
+    trace.seal(0)
+    return s
+
+
+@pytest.mark.parametrize(("replayed", "level"), [(True, "warning"), (False, "note")])
+def test_module_unloaded_under_its_graph(script, replayed, level):
+    finding = only(unloaded(script(TEXT), replayed=replayed), "CGD304", line=4, level=level, confidence="proven")
+    assert "`driver.cuModuleUnload(module)` unloads a module while a graph that is alive uses" in finding.message
+    assert "its kernel `silu_kernel`" in finding.message
+    assert next(place.line for place in finding.related) == 2
+
+
+@pytest.mark.parametrize(
+    "quiet",
+    [{"functions": ("0xa1",)}, {"functions": ()}, {"destroyed": "reset"}, {"destroyed": "driver"}, {"code": 400}],
+)
+def test_unload_that_concerns_no_living_graph_is_quiet(script, quiet):
+    s = unloaded(script(TEXT), replayed=False, **quiet)
+    assert diagnose_trace(s.trace, checkers=BOTH).findings == ()

@@ -1,0 +1,1 @@
+"""The nodes and edges of a captured graph, read from the driver or the simulated device."""

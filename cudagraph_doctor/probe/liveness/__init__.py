@@ -1,0 +1,1 @@
+"""What becomes of the memory that captured work points at."""
