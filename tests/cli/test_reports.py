@@ -96,7 +96,9 @@ def test_an_interrupt_leaves_the_old_file_and_nothing_else(traces, tmp_path):
     path = tmp_path / "out.sarif"
     path.write_text("old")
     code = (
-        "import sys, time\n"
+        "import signal, sys, time\n"
+        # A shell that starts the tests in the background has them ignore SIGINT, and children inherit that.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from cudagraph_doctor.reporters import sarif\n"
         "whole = sarif.write\n"
         "def slow(report, stream):\n"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _OPTIMISED = 1
 """Flag of a code object whose frames keep their locals outside of a dictionary."""
-_OWN_REFERENCES = 3
-"""To the dictionary of a frame's locals: the frame's, the variable's here, and the one of the question."""
+_OWN_REFERENCES = 4
+"""To the dictionary of a frame's locals: the frame's, the caller's variable, the one here, and the question's."""
 _SNAPSHOT = sys.version_info < (3, 13)
 """`f_locals` is a dictionary that the frame then keeps, with all values in it."""
 

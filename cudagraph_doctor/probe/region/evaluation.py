@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
+from cudagraph_doctor.probe.region.anchors import let_go, locals_of
 from cudagraph_doctor.probe.region.bytecode import table_of
 from cudagraph_doctor.probe.region.expression import Expression, Kind
 from cudagraph_doctor.probe.region.lookup import CONTAINERS, MISSING, OPAQUE, is_key, is_module, item, namespace
@@ -189,7 +190,9 @@ class Evaluation:
         call = next((calls[caller.f_lasti - back] for back in _BEHIND if caller.f_lasti - back in calls), None)
         if call is None:
             return None
-        value, _ = self._value(call.parts[0], caller, caller.f_locals if type(caller.f_locals) is dict else {})
+        variables = locals_of(caller)
+        value, _ = self._value(call.parts[0], caller, variables)
+        let_go(caller, variables)
         if type(value) is MethodType:
             value = value.__func__
         if type(value) is FunctionType and value.__code__ is code:

@@ -56,7 +56,8 @@ class Look:
         """The look is over."""
         self._values.clear()
         for name in list(self._variables):
-            let_go(self._running[name], self._variables.pop(name))
+            variables = self._variables.pop(name)
+            let_go(self._running[name], variables)
         self._running.clear()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from cudagraph_doctor.probe.region.anchors import Anchor
+from cudagraph_doctor.probe.region.anchors import Anchor, let_go, locals_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,6 +52,9 @@ class TraceCollector:
         while frame is not None:
             if type(frame.f_trace) is Anchor:
                 frame.f_trace_opcodes, frame.f_trace_lines = False, True
+                variables = locals_of(frame)  # tracing has left the frame's locals in its dictionary
+                let_go(frame, variables)
+                del variables
             frame = frame.f_back
         for name in region.entered.values():
             name.tracer = None

@@ -163,10 +163,14 @@ def test_a_finalizer_in_a_collection_is_seen(recorder, rt):
         def __del__(self):
             rt.cuModuleUnload(Handle(9))
 
-    rt.cudaStreamBeginCapture(0x10, 0)
-    Kernel()
-    rt.answers["unload"] = Code.REFUSED
-    gc.collect()
+    gc.disable()  # no collection but the one asked for
+    try:
+        rt.cudaStreamBeginCapture(0x10, 0)
+        Kernel()
+        rt.answers["unload"] = Code.REFUSED
+        gc.collect()
+    finally:
+        gc.enable()
     assert [one.phase for one in recorder.records("gc")] == ["start", "stop"]
     (call,) = recorder.records("call")
     assert (call.api, call.after) == ("cuModuleUnload", 2)
