@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from json.encoder import encode_basestring as quoted
 
+from cudagraph_doctor.probe.storage_address import storage_address
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,8 +75,7 @@ class Summaries:
         self._plain = frozenset({torch.Tensor, torch.nn.Parameter})
         self._device_type = torch.device
         self._named = (torch.dtype, torch.layout, torch.memory_format)
-        # The first does not materialise a copy-on-write storage; torch has it since 2.1.
-        self._address = getattr(torch._C, "_data_address", None) or (lambda tensor: tensor.untyped_storage().data_ptr())
+        self._address = storage_address(torch)
         self._functional = getattr(torch, "_is_functional_tensor", None)
         self._function_modes = torch._C._len_torch_function_stack
         self._quiet = torch._C.DisableTorchFunction

@@ -24,10 +24,10 @@ def compile_passes_through(sim: Simulation) -> None:
     def called() -> None:
         stream = sim.stream_on(sim.streams().device)
         if stream.capture is not None:
-            sim.driver.emit({"k": "limit", "what": _WHAT, "reason": _CAPTURED, "fatal": True})
+            sim.has_no_effect(_WHAT, _CAPTURED, fatal=True)
 
     def passed_through(model: Any) -> Any:
-        sim.driver.emit({"k": "limit", "what": _WHAT, "reason": _PASSED})
+        sim.has_no_effect(_WHAT, _PASSED, fatal=False)
         if isinstance(model, torch.nn.Module):
             model.register_forward_pre_hook(lambda *_call: called())
             return model

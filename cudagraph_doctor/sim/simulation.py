@@ -48,8 +48,8 @@ class Simulation:
         self.driver.host_waited.append(self.pending_copies.host_waited)
         self.backward_caller: ThreadState | None = None
         """Streams of the thread that is inside torch.autograd's run_backward."""
-        self._left_out: set[tuple[str, int]] = set()
-        """What limit was recorded, by the capture that was open."""
+        self._left_out: set[tuple[str, str, bool, int]] = set()
+        """What limit was recorded, and the capture that was open."""
         self.pool_context: dict[int, tuple[int, int]] = {}
         """Pool that `torch.cuda.use_mem_pool` chose, by thread identity."""
 
@@ -204,7 +204,7 @@ class Simulation:
     def has_no_effect(self, what: str, reason: str, *, fatal: bool) -> None:
         """Record, once a capture, that something was left out; `fatal` if the capture cannot be checked without it."""
         captures = self.driver.captures
-        key = (what, captures[-1].id if captures else 0)
+        key = (what, reason, fatal, captures[-1].id if captures else 0)
         if key not in self._left_out:
             self._left_out.add(key)
             self.driver.emit({"k": "limit", "what": what, "reason": reason, "fatal": fatal})

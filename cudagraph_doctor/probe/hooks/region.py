@@ -100,7 +100,9 @@ class RegionWatching(Part):
             region.full = True
 
     def _forked(self) -> None:
-        self._region = None
+        region, self._region = self._region, None
+        if region is not None:
+            self._collector.stop(region)
 
 
 def _raise(error: BaseException) -> None:

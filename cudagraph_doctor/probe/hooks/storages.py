@@ -8,6 +8,7 @@ from cudagraph_doctor.probe.liveness.storage_layout import layout_of
 from cudagraph_doctor.probe.liveness.storages import storages_of
 from cudagraph_doctor.probe.liveness.watcher import watcher_of
 from cudagraph_doctor.probe.patch import patch
+from cudagraph_doctor.probe.tensor_reference import let_go
 from cudagraph_doctor.probe.tracebacks import hiding
 
 TYPE_CHECKING = False
@@ -25,25 +26,25 @@ MODULES = ("torch",)
 def install(module: ModuleType | None, context: Context) -> Active | Unavailable:
     """Finds out how this torch keeps its storages, and goes on with the first window."""
     torch: Any = module
+    if hasattr(torch.utils, "swap_tensors"):
+        patch(torch.utils, "swap_tensors", _letting_go(context))
     layout = layout_of(torch)
     if layout is None:
         return Unavailable("the storages of this torch are not laid out as expected")
     storages_of(context).start(torch, layout)
     watcher_of(context).start(torch)
     windows_of(context).add(Told(context, torch))
-    if hasattr(torch.utils, "swap_tensors"):
-        patch(torch.utils, "swap_tensors", _letting_go(context))
     return Active()
 
 
 def _letting_go(context: Context) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """`swap_tensors` refuses tensors that have weak references: ours must not be what it sees."""
-    let_go = context.guard(NAME)(storages_of(context).let_go)
+    give_up = context.guard(NAME)(let_go)
 
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         def swap_tensors(*args: Any, **kwargs: Any) -> Any:
             for tensor in (*args, *kwargs.values()):
-                let_go(tensor)
+                give_up(tensor)
             return original(*args, **kwargs)
 
         return hiding(swap_tensors)

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cudagraph_doctor.probe.context import Context
-    from cudagraph_doctor.probe.liveness.storages import Entry, TensorRef
+    from cudagraph_doctor.probe.liveness.storages import Entry
+    from cudagraph_doctor.probe.tensor_reference import TensorRef
 
 MOST = 64
 """Host storages of one graph whose writes are counted."""
@@ -27,10 +28,14 @@ class Source:
 
     def __init__(self, entry: Entry, tensor: TensorRef, version: int) -> None:
         self.entry = entry
-        self.tensor = tensor
+        self.tensor: TensorRef | None = tensor
         self.version = version
         self.mark: Any = None
         """Behind the last replay of any of these graphs, on its stream."""
+
+    def found(self) -> Any:
+        """The tensor whose writes are counted, if it still is."""
+        return self.tensor() if self.tensor is not None else None
 
 
 class Staged:
@@ -53,7 +58,7 @@ def staged_of(entries: list[Entry], torch: Any) -> Staged | None:
                 tensor = reference()
                 version = version_of(tensor)
                 if version is not None:
-                    if entry.source is None or entry.source.tensor() is None:
+                    if entry.source is None or entry.source.found() is None:
                         entry.source = Source(entry, reference, version)
                     sources.append(entry.source)
                     break
@@ -81,7 +86,7 @@ class HostMemory:
         written = []
         with self._quiet():
             for source in staged.sources:
-                version = version_of(source.tensor())
+                version = version_of(source.found())
                 if version is not None and version != source.version:
                     written.append((source, source.version, version))
                     source.version = version

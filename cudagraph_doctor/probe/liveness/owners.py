@@ -8,6 +8,8 @@ from __future__ import annotations
 import gc
 import sys
 
+from cudagraph_doctor.probe.storage_address import storage_address
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -28,7 +30,7 @@ class Owners:
         self._torch = torch
         self._parameter = torch.nn.Parameter
         self._plain = (torch.Tensor, torch.nn.Parameter)
-        self._address = getattr(torch._C, "_data_address", None) or (lambda tensor: tensor.data_ptr())
+        self._address = storage_address(torch)
         self._quiet = torch._C.DisableTorchFunction
         self._left = SEARCHES
 
@@ -38,8 +40,7 @@ class Owners:
             return 0
         try:
             with self._quiet():
-                start = int(self._address(tensor))
-                return start - tensor.storage_offset() * tensor.element_size() if start else 0
+                return int(self._address(tensor))
         except Exception:  # sparse, or without memory
             return 0
 
@@ -81,9 +82,6 @@ class Owners:
         if self._left <= 0:
             return ""
         self._left -= 1
-        return self._search(address, host=host)
-
-    def _search(self, address: int, *, host: bool) -> str:
         tensors = [item for item in gc.get_objects() if type(item) in self._plain]
         with self._quiet():
             for tensor in tensors:

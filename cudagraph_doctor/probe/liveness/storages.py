@@ -10,6 +10,8 @@ import ctypes
 import sys
 import weakref
 
+from cudagraph_doctor.probe.tensor_reference import refer
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from cudagraph_doctor.probe.liveness.host_memory import Source
     from cudagraph_doctor.probe.liveness.storage_layout import Layout
     from cudagraph_doctor.probe.liveness.watch import Watch
+    from cudagraph_doctor.probe.tensor_reference import TensorRef
 
 MOST = 20_000
 """Storages that are watched at a time."""
@@ -39,13 +42,6 @@ class WeakImpl:
         self._give_back(self.address)
 
 
-class TensorRef(weakref.ref):  # type: ignore[type-arg]
-    """A weak reference to a tensor's Python object, which knows whose storage it has."""
-
-    __slots__ = ("entry",)
-    entry: Entry
-
-
 class Death:
     """Where the last known tensor of a storage died."""
 
@@ -62,8 +58,8 @@ class Entry:
     """A storage that a window's work used."""
 
     __slots__ = (
-        "cap", "death", "dev", "host", "id", "impl", "inside", "made", "objects", "pool", "ptr", "size", "source",
-        "told", "watched", "word",
+        "__weakref__", "cap", "death", "dev", "host", "id", "impl", "inside", "made", "objects", "pool", "ptr", "size",
+        "source", "told", "watched", "word",
     )  # fmt: skip
 
     def __init__(self, number: int, impl: WeakImpl, word: Any, size: int, dev: str, cap: int) -> None:
@@ -99,6 +95,13 @@ class Entry:
             if found is not None:
                 return found
         return None
+
+    def let_go(self, reference: TensorRef) -> None:
+        """Drop a reference to a tensor of it."""
+        # By identity: two references that are alive compare their tensors, element by element.
+        self.objects = [other for other in self.objects if other is not reference]
+        if self.source is not None and self.source.tensor is reference:
+            self.source.tensor = None
 
 
 class Uses:
@@ -138,11 +141,6 @@ class Storages:
         self._use_count = torch._C._storage_Use_Count
         self._layout = layout
 
-    @property
-    def on(self) -> bool:
-        """Whether storages get numbers."""
-        return self._layout is not None
-
     # ── in a window ─────────────────────────────────────────────────────────────────────────────
     def meet(self, uses: Uses, tensor: Any, storage: Any, impl: int, dev: str, cap: int) -> int:
         """The number of a storage that a window's operator received and that the window had not met."""
@@ -152,10 +150,10 @@ class Storages:
                 return 0
             entry = self._enter(storage._weak_ref(), storage.nbytes(), dev, cap)
         if not entry.objects or entry.objects[-1]() is not tensor:
-            self._refer(entry, tensor)
+            entry.objects.append(refer(tensor, entry, self._died))
             base = tensor._base
             if base is not None:
-                self._refer(entry, base)
+                entry.objects.append(refer(base, entry, self._died))
         uses.ids[impl] = entry.id
         uses.outside[entry.id] = entry
         return entry.id
@@ -176,12 +174,6 @@ class Storages:
         """The number of a known storage by the address of its StorageImpl; 0 if it has none."""
         entry = self._by_impl.get(impl)
         return entry.id if entry is not None else 0
-
-    def let_go(self, tensor: Any) -> None:
-        """Drop our references to a tensor's object: torch refuses to swap tensors that have weak references."""
-        for entry in list(self._by_impl.values()):
-            if any(reference() is tensor for reference in entry.objects):
-                entry.objects = [reference for reference in entry.objects if reference() is not tensor]
 
     # ── at the end of a window ──────────────────────────────────────────────────────────────────
     def survivors(self, uses: Uses, cap: int) -> list[Entry]:
@@ -228,16 +220,12 @@ class Storages:
         assert self._layout is not None
         return Entry(number, impl, ctypes.c_uint64.from_address(impl.address + self._layout.offset), size, dev, cap)
 
-    def _refer(self, entry: Entry, tensor: Any) -> None:
-        reference = TensorRef(tensor, self._died)
-        reference.entry = entry
-        entry.objects.append(reference)
-
     def _object_died(self, reference: TensorRef) -> None:
         """A tensor's Python object dies. Its storage does so with it if nothing else has it."""
-        entry = reference.entry
-        # By identity: two references that are alive compare their tensors, element by element.
-        entry.objects = [other for other in entry.objects if other is not reference]
+        entry: Any = reference.holder()
+        if entry is None:
+            return
+        entry.let_go(reference)
         if self._layout is None or entry.objects:
             return
         last = self._use_count(entry.impl.address) <= self._layout.last

@@ -49,6 +49,7 @@ class Watcher:
     def settle(self, window: Window) -> Watch | None:
         """Tell the storages of a window whose capture has ended; what is to be looked at before its replays."""
         uses, storages = window.uses, self._storages
+        self._seen = None  # of a window whose graph was never told
         if not uses.ids:
             return None
         storages.forget_dead()

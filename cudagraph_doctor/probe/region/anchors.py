@@ -32,8 +32,7 @@ class Anchor:
         """Told of the frame's events while a window is traced (Python 3.11)."""
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Anchor:
-        """As a trace function of the frame."""
-        """A debugger may call what it finds in `f_trace`: nothing happens."""
+        """As a trace function of the frame. A debugger may call what it finds in `f_trace`: nothing happens."""
         if self.tracer is not None:
             self.tracer(frame, event, argument)
         return self

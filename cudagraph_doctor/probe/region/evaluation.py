@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
@@ -138,8 +139,6 @@ class Evaluation:
 
     def _of_space(self, space: dict[str, Any]) -> Anchor | None:
         """A running frame with these globals: those of code made by `exec` belong to no module."""
-        import sys
-
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             if frame.f_globals is space and id(frame) in self._anchors:
@@ -191,8 +190,10 @@ class Evaluation:
         if call is None:
             return None
         variables = locals_of(caller)
-        value, _ = self._value(call.parts[0], caller, variables)
-        let_go(caller, variables)
+        try:
+            value, _ = self._value(call.parts[0], caller, variables)
+        finally:
+            let_go(caller, variables)
         if type(value) is MethodType:
             value = value.__func__
         if type(value) is FunctionType and value.__code__ is code:

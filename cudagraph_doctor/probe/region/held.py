@@ -6,7 +6,10 @@ import sys
 import weakref
 from enum import Enum, IntEnum
 
+from cudagraph_doctor.probe.liveness.host_memory import version_of
 from cudagraph_doctor.probe.region.lookup import CONTAINERS, MISSING, is_module, is_tensor
+from cudagraph_doctor.probe.storage_address import storage_address
+from cudagraph_doctor.probe.tensor_reference import refer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,8 +38,8 @@ class Held:
     """What was in a slot."""
 
     __slots__ = (
-        "content", "dtype", "host", "identity", "impl", "length", "plain",
-        "ptr", "ref", "shape", "sort", "type", "version",
+        "__weakref__", "content", "dtype", "host", "identity", "impl", "length", "plain", "ptr", "ref", "shape",
+        "sort", "type", "version",
     )  # fmt: skip
 
     def __init__(self, sort: Sort, kind: str) -> None:
@@ -62,6 +65,10 @@ class Held:
     def object(self) -> Any:
         """The very object, if it is still alive."""
         return self.ref() if self.ref is not None else None
+
+    def let_go(self, _reference: Any) -> None:
+        """Drop the reference to the object."""
+        self.ref = None
 
     @property
     def text(self) -> str:
@@ -102,8 +109,9 @@ class Holding:
         self._plain_tensors = frozenset({torch.Tensor, torch.nn.Parameter})
         self._values = frozenset(getattr(torch, name) for name in _TORCH_VALUES)
         self._size = torch.Size
-        self._quiet = torch._C.DisableTorchFunction
-        self._address = getattr(torch._C, "_data_address", None) or (lambda tensor: tensor.data_ptr())
+        self.quiet = torch._C.DisableTorchFunction
+        """In its block, reading a tensor's attributes runs no `__torch_function__` of the target."""
+        self._address = storage_address(torch)
         self._modes = getattr(torch._C, "_len_torch_function_stack", lambda: 1)
         self._dtypes: dict[Any, str] = {}
 
@@ -130,41 +138,35 @@ class Holding:
         if kind in self._plain_tensors and not self._modes():
             return self._tensor(value, kind)
         if is_tensor(value):
-            with self._quiet():
+            with self.quiet():
                 return self._tensor(value, kind)
         if kind in CONTAINERS:
             held = Held(Sort.CONTAINER, type_name(kind))
             held.length = len(value)
         else:
             held = Held(Sort.MODULE if is_module(value) else Sort.OTHER, type_name(kind))
-            held.ref = _weak(value)
+            held.ref = weak(value)
         held.identity = id(value)
         return held
-
-    def version(self, tensor: Any) -> int | None:
-        """The version counter of a tensor; None where it has none."""
-        try:
-            return int(tensor._version)
-        except RuntimeError:  # an inference tensor
-            return None
 
     def place(self, tensor: Any) -> int:
         """Address of a tensor's first byte; 0 without memory."""
         try:
-            return int(self._address(tensor))
+            start = int(self._address(tensor))
+            return start + tensor.storage_offset() * tensor.element_size() if start else 0
         except Exception:
             return 0
 
     def _tensor(self, tensor: Any, kind: type) -> Held:
         held = Held(Sort.TENSOR, type_name(kind))
         held.identity = id(tensor)
-        held.ref = weakref.ref(tensor)
+        held.ref = refer(tensor, held)
         held.ptr = self.place(tensor)
         held.shape = tuple(length if type(length) is int else -1 for length in tensor.shape)
         dtype = tensor.dtype
         text = self._dtypes.get(dtype)
         held.dtype = self._dtypes.setdefault(dtype, str(dtype)) if text is None else text
-        held.version = self.version(tensor)
+        held.version = version_of(tensor)
         held.host = bool(tensor.is_cpu)
         try:
             held.impl = int(tensor.untyped_storage()._cdata)
@@ -220,7 +222,8 @@ def _is_numpy_number(kind: type) -> bool:
         return False
 
 
-def _weak(value: Any) -> weakref.ref[Any] | None:
+def weak(value: Any) -> weakref.ref[Any] | None:
+    """A weak reference to an object; None where its class has none."""
     try:
         return weakref.ref(value)
     except TypeError:

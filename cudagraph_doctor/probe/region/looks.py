@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from time import monotonic_ns
 
+from cudagraph_doctor.probe.liveness.host_memory import version_of
 from cudagraph_doctor.probe.region.anchors import anchored
 from cudagraph_doctor.probe.region.held import Held, Sort
 from cudagraph_doctor.probe.region.lookup import CONTAINERS, GONE, OPAQUE
@@ -31,7 +32,7 @@ SHARE = 100
 class RegionWatch:
     """The slots of one captured region, looked at before replays of its graph."""
 
-    __slots__ = ("_looks", "always", "cap", "due", "looks", "next", "replays", "slots", "told")
+    __slots__ = ("_looks", "always", "cap", "due", "next", "replays", "slots", "told")
 
     def __init__(self, cap: int, slots: list[Slot], looks: Looks, *, always: bool) -> None:
         self.cap = cap
@@ -43,7 +44,6 @@ class RegionWatch:
         """Number of the replay before which the next look is, at the latest."""
         self.due = 0
         """CLOCK_MONOTONIC from which on the next look may be."""
-        self.looks = 0
         self.told = False
         self.always = always
 
@@ -54,7 +54,6 @@ class RegionWatch:
     def looked(self, began: int, replay: int) -> None:
         """A look is over: when the next one is."""
         now = monotonic_ns()
-        self.looks += 1
         self.next = replay + 1 if replay < ALWAYS or self.always else 1 << replay.bit_length()
         self.due = now + SHARE * (now - began)
 
@@ -73,15 +72,16 @@ class Looks:
         look = Look(anchored(frame), self._lookup)
         kept = []
         try:
-            for slot in slots:
-                held = slot.held
-                if not slot.first or held is None:
-                    continue
-                if slot.writes or held.sort in {Sort.CONTAINER, Sort.TENSOR}:
-                    self._settle(slot, held, look)
-                slot.last = slot.left if slot.left is not None else held
-                if _is_watched(slot):
-                    kept.append(slot)
+            with self._holding.quiet():
+                for slot in slots:
+                    held = slot.held
+                    if not slot.first or held is None:
+                        continue
+                    if slot.writes or held.sort in {Sort.CONTAINER, Sort.TENSOR}:
+                        self._settle(slot, held, look)
+                    slot.last = slot.left if slot.left is not None else held
+                    if _is_watched(slot):
+                        kept.append(slot)
         finally:
             look.close()
         return RegionWatch(cap, kept, self, always=bool(self._context.config.get("deep")))
@@ -97,7 +97,7 @@ class Looks:
         elif held.sort is Sort.TENSOR:
             tensor = held.object()
             if tensor is not None:
-                slot.version = self._holding.version(tensor)
+                slot.version = version_of(tensor)
 
     # ── before a replay ─────────────────────────────────────────────────────────────────────────
     def look(self, watch: RegionWatch, executable: int, replay: int) -> None:
@@ -110,15 +110,16 @@ class Looks:
                     self._records.tell(slot, watch.cap)
         look = Look(anchored(sys._getframe(1)), self._lookup)
         try:
-            for slot in watch.slots:
-                value = look.value(slot)
-                if value is OPAQUE or value is GONE:
-                    continue
-                last = slot.last
-                assert last is not None
-                if last.sort is Sort.PLAIN and value is last.plain:
-                    continue
-                self._compare(watch, slot, last, value, executable, replay)
+            with self._holding.quiet():
+                for slot in watch.slots:
+                    value = look.value(slot)
+                    if value is OPAQUE or value is GONE:
+                        continue
+                    last = slot.last
+                    assert last is not None
+                    if last.sort is Sort.PLAIN and value is last.plain:
+                        continue
+                    self._compare(watch, slot, last, value, executable, replay)
         finally:
             look.close()
         watch.looked(began, replay)
@@ -131,7 +132,7 @@ class Looks:
             and holding.place(value) == last.ptr
             and not last.content
         ):
-            slot.version = holding.version(value)
+            slot.version = version_of(value)
             return
         if last.sort is Sort.CONTAINER and not counts(slot) and type(value) in CONTAINERS:
             return
@@ -144,7 +145,7 @@ class Looks:
             return
         if not slot.told:
             self._records.tell(slot, watch.cap)
-        slot.last, slot.changed = now, True
+        slot.last = now
         more: dict[str, Any] = {}
         captured = slot.held
         if captured is not None and captured.sort is Sort.TENSOR:
@@ -155,8 +156,8 @@ class Looks:
         """Whether the tensor that the graph uses was written since the last look."""
         tensor = captured.object()
         if tensor is None:
-            return False
-        version, slot.version = slot.version, self._holding.version(tensor)
+            return None if captured.ref is None else False  # given up for the target's sake: see tensor_reference
+        version, slot.version = slot.version, version_of(tensor)
         if version is None or slot.version is None:
             return None
         return slot.version != version

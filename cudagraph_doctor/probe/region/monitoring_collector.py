@@ -31,7 +31,6 @@ class MonitoringCollector:
 
     def __init__(self, failed: Callable[[BaseException], None]) -> None:
         self._failed = failed
-        self._region: Region | None = None
         self._ident = 0
         self._tool: int | None = None
         self._active: dict[int, Table] = {}
@@ -48,7 +47,7 @@ class MonitoringCollector:
         if tool is None:
             return
         monitoring.use_tool_id(tool, "cudagraph-doctor region")
-        self._tool, self._region, self._ident = tool, region, get_ident()
+        self._tool, self._ident = tool, get_ident()
         events = monitoring.events
         monitoring.register_callback(tool, events.PY_START, self._make_started(region, tool))
         monitoring.register_callback(tool, events.INSTRUCTION, self._make_instruction(region))
@@ -59,11 +58,12 @@ class MonitoringCollector:
     def stop(self, region: Region) -> None:
         """It closes."""
         monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
-        tool, self._tool, self._region = self._tool, None, None
+        tool, self._tool = self._tool, None
         if tool is None:
             return
         events = monitoring.events
         monitoring.set_events(tool, 0)
+        # After the global events: it instruments the code anew, and what was switched off is on in the next window.
         for table in self._active.values():
             monitoring.set_local_events(tool, table.code, 0)
         self._active.clear()

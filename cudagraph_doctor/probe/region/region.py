@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from cudagraph_doctor.probe.region.anchors import anchor, let_go, locals_of
 from cudagraph_doctor.probe.region.bytecode import table_of
 from cudagraph_doctor.probe.region.evaluation import Evaluation
@@ -30,7 +28,6 @@ MOST_READ_BY_LOOPS = 512
 _LENGTH, _CHANGED = 1 << Use.LENGTH, 1 << Use.CHANGED
 _ELEMENTS = 1 << Use.ELEMENTS | 1 << Use.HANDED
 _COUNTED = _LENGTH | 1 << Use.ELEMENTS
-_SNAPSHOT = sys.version_info < (3, 13)
 
 
 class Region:
@@ -45,7 +42,6 @@ class Region:
         """Frames that ran when the window opened, by their identity → their names."""
         self.refused = 0
         """Frames that could not be named, because somebody traces them."""
-        self.accesses = 0
         self.full = False
         self._seen_accesses: set[tuple[int, int]] = set()
         lookup.forget()
@@ -105,7 +101,6 @@ class Region:
                 if key in self._seen_accesses:
                     return root.kind is Kind.GLOBAL
                 self._seen_accesses.add(key)
-            self.accesses += 1
             if access.writes:
                 self._write(expression, frame, variables)
             else:

@@ -10,6 +10,7 @@ import sys
 import weakref
 
 from cudagraph_doctor.probe.region.anchors import let_go, locals_of
+from cudagraph_doctor.probe.region.held import weak
 from cudagraph_doctor.probe.region.lookup import GONE, MISSING, OPAQUE, Lookup, item, namespace
 
 TYPE_CHECKING = False
@@ -65,9 +66,8 @@ class Slot:
     """One slot. Subclasses know how it is found again."""
 
     __slots__ = (
-        "changed", "first", "held", "id", "last", "left", "name", "parent",
-        "path", "reads", "role", "stack", "told",
-        "uses", "version", "writes",
+        "first", "held", "id", "last", "left", "name", "parent", "path", "reads", "role", "stack", "told", "uses",
+        "version", "writes",
     )  # fmt: skip
     KIND = ""
 
@@ -94,7 +94,6 @@ class Slot:
         self.version: int | None = None
         """Version counter of the tensor that the region found, as last seen."""
         self.told = False
-        self.changed = False
 
     def find(self, look: Look) -> Any:
         """What is in it now; MISSING, OPAQUE, or GONE where it is out of reach."""
@@ -168,7 +167,7 @@ class AttributeSlot(Slot):
 
     def __init__(self, name: str, path: str, owner: Any, parent: Slot | None) -> None:
         super().__init__(name, path, parent)
-        self.owner = _weak(owner)
+        self.owner = weak(owner)
 
     def find(self, look: Look) -> Any:
         """See `Slot.find`."""
@@ -216,11 +215,4 @@ def module_of(space: dict[str, Any]) -> ModuleType | None:
     try:
         return module if module is not None and namespace(module) is space else None
     except (AttributeError, TypeError):
-        return None
-
-
-def _weak(value: Any) -> weakref.ref[Any] | None:
-    try:
-        return weakref.ref(value)
-    except TypeError:
         return None

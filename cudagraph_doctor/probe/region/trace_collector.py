@@ -62,7 +62,9 @@ class TraceCollector:
     def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
         """A function is called: its frame is followed or not."""
         region = self._region
-        if region is None:
+        if region is None:  # another thread ended the window
+            if sys.gettrace() == self._tracer:
+                sys.settrace(None)
             return None
         try:
             table = region.table(frame.f_code, frame.f_globals)

@@ -15,6 +15,8 @@ from cudagraph_doctor.probe.liveness.pool_order import FIRST, Pools, SharedPool
 from cudagraph_doctor.probe.liveness.storage_layout import layout_of
 from cudagraph_doctor.probe.liveness.storages import Storages, Uses
 from cudagraph_doctor.probe.liveness.watch import Watch
+from cudagraph_doctor.probe.region.held import Holding
+from cudagraph_doctor.probe.tensor_reference import let_go
 from cudagraph_doctor.probe.writer import Writer
 
 torch = pytest.importorskip("torch")
@@ -128,9 +130,30 @@ def test_swapping_tensors_works_once_we_let_go(storages: Storages) -> None:
     _meet(storages, uses, one)
     with pytest.raises(RuntimeError, match="weakref"):
         torch.utils.swap_tensors(one, other)
-    storages.let_go(one)
+    let_go(one)
     torch.utils.swap_tensors(one, other)
     assert float(one[0]) == 1
+
+
+def test_swapping_tensors_works_beside_the_region_watch() -> None:
+    one, other = torch.zeros(8), torch.ones(8)
+    held = Holding(torch).of(one)
+    assert held.object() is one
+    with pytest.raises(RuntimeError, match="weakref"):
+        torch.utils.swap_tensors(one, other)
+    let_go(one)
+    torch.utils.swap_tensors(one, other)
+    assert held.object() is None
+
+
+def test_a_weak_reference_of_the_targets_stays(storages: Storages) -> None:
+    tensor = torch.zeros(8)
+    theirs = weakref.ref(tensor)
+    held = Holding(torch).of(tensor)
+    _meet(storages, Uses(), tensor)
+    let_go(tensor)
+    assert weakref.getweakrefs(tensor) == [theirs]
+    assert held.object() is None
 
 
 def test_an_address_is_placed_by_segment_and_block() -> None:
