@@ -344,9 +344,9 @@ class Session(Struct, eq=False):
             found = self.capabilities.get(name)
             if found is not None and found.why:
                 return found.why
-        if "driver" in names:
-            return "needs driver evidence"
-        return "needs " + " or ".join(names)
+        from cudagraph_doctor.session.unrecorded import unrecorded  # most reports never ask
+
+        return unrecorded(names)
 
     def level_at(self, t: int) -> Evidence:
         """The evidence level in force at a time (nanoseconds of the trace's clock)."""

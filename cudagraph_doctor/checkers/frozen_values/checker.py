@@ -20,10 +20,10 @@ from cudagraph_doctor.checkers.wording.finding import finding
 from cudagraph_doctor.findings import Confidence, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from cudagraph_doctor.checkers.frozen_values.frozen import Frozen
-    from cudagraph_doctor.findings import Finding
+    from cudagraph_doctor.findings import Finding, Rule
     from cudagraph_doctor.session.model import Session
 
 _BY_ROLE = {
@@ -32,6 +32,10 @@ _BY_ROLE = {
     Role.BRANCH: host_branch,
     Role.GUARD: host_branch,
 }
+_IN_PART: dict[str, Callable[[Session], str | None]] = {
+    module.RULE.id: module.not_checked for module in (side_effect, warmup_state)
+}
+"""Rules that depend on more than `Rule.needs`."""
 
 
 class FrozenValues(Checker):
@@ -39,6 +43,13 @@ class FrozenValues(Checker):
 
     name = "frozen_values"
     rules = (host_scalar.RULE, host_branch.RULE, frozen_shape.RULE, side_effect.RULE, warmup_state.RULE)
+
+    def not_checked(self, rule: Rule, session: Session) -> str | None:
+        """As usual, and what the module of the rule says."""
+        reason = super().not_checked(rule, session)
+        if reason is not None or rule.id not in _IN_PART:
+            return reason
+        return _IN_PART[rule.id](session)
 
     def check(self, session: Session) -> Iterator[Finding]:
         """Yield the findings of one process: frozen values in the order of their change, then skipped side effects."""

@@ -15,6 +15,7 @@ from cudagraph_doctor.checkers.wording.words import Words, at, begin_place, code
 from cudagraph_doctor.findings import Confidence, Rule, Severity
 from cudagraph_doctor.session.frames import place as place_of
 from cudagraph_doctor.session.slots import equal, plain
+from cudagraph_doctor.session.unrecorded import in_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,6 +104,11 @@ def findings(session: Session, *, but: frozenset[str] = frozenset()) -> Iterator
             yield _finding(session, state, use, read)
     for rebound in rebound_inside(session):
         yield _of_rebound(session, rebound)
+
+
+def not_checked(session: Session) -> str | None:
+    """State tensors that a region rebinds show only where it is known who writes them outside."""
+    return in_part(session, ("touches",), "values of Python")
 
 
 def _falls_behind(state: SlotState) -> bool:

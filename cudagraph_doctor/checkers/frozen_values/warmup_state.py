@@ -13,6 +13,7 @@ from cudagraph_doctor.checkers.wording.words import Words, begin_place, code
 from cudagraph_doctor.findings import Confidence, Rule, Severity
 from cudagraph_doctor.session.frames import place as place_of
 from cudagraph_doctor.session.slots import plain
+from cudagraph_doctor.session.unrecorded import in_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,6 +101,11 @@ def findings(session: Session) -> Iterator[Finding]:
         if any(True for _ in index_uses(state.capture, state.record.storage, state.record.ptr)):
             seen.add(state.path)
             yield _finding(session, state, state.capture, advance, runs)
+
+
+def not_checked(session: Session) -> str | None:
+    """Stale rows take the writes outside of captures, running statistics the contents of tensors."""
+    return in_part(session, ("touches", "contents"), "positions that the source text shows to be advanced")
 
 
 def _untouched(session: Session, state: SlotState) -> bool:

@@ -13,6 +13,7 @@ from cudagraph_doctor.checkers.wording.finding import finding
 from cudagraph_doctor.checkers.wording.words import Words, code
 from cudagraph_doctor.findings import Rule, Severity
 from cudagraph_doctor.session.frames import place as place_of
+from cudagraph_doctor.session.unrecorded import in_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,6 +75,11 @@ def findings(session: Session) -> Iterator[Finding]:
     for found in rebindings(session) if session.slots else ():
         if found.kind is Kind.INPUT:
             yield _finding(session, found)
+
+
+def not_checked(session: Session) -> str | None:
+    """Nested inputs that were not copied show only where it is known what a replaying function was handed."""
+    return in_part(session, ("handed",), "slots that captured regions read")
 
 
 def _finding(session: Session, found: Rebinding) -> Finding:

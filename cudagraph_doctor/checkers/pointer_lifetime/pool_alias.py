@@ -15,6 +15,7 @@ from cudagraph_doctor.findings import Confidence, Rule, Severity
 from cudagraph_doctor.session.pointers import address_of
 from cudagraph_doctor.session.pool_memory import EarlyRead, Overlap, captured_later, early_reads, rewiped
 from cudagraph_doctor.session.pool_order import Clash, concurrent, overwritten
+from cudagraph_doctor.session.unrecorded import in_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,9 +103,9 @@ def findings(session: Session) -> Iterator[Finding]:
 
 def not_checked(session: Session) -> str | None:
     """Without a watch outside of captures only graphs that share a pool are looked at."""
-    if session.header.backend == "sim" or session.has("touches"):
+    if session.header.backend == "sim":
         return None
-    return "work outside of captures is not watched: only graphs replayed at the same time were looked at"
+    return in_part(session, ("touches",), "graphs replayed at the same time")
 
 
 def _counts(session: Session, early: EarlyRead) -> bool:
