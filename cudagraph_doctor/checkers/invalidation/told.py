@@ -50,6 +50,8 @@ def told_by(session: Session, capture: CaptureState) -> Told | None:
         activity = _raiser(session, capture, link.type, link.message)
         if activity is not None and activity.before == STATUS_INVALIDATED:
             continue  # the capture was lost before: an error that surfaced late
+        if activity is None and _raised_by_end(capture, link):
+            continue  # nothing in the region raised it
         stack = activity.stack if activity is not None and activity.stack else link.stack
         return Told(record.q, record.tid, link.type, link.message, code, stack, activity)
     passing = capture.end.exc if capture.end is not None else None
@@ -63,6 +65,12 @@ def told_by(session: Session, capture: CaptureState) -> Told | None:
     return Told(
         capture.end.q, capture.end.tid, passing.type, passing.message, code, stack or capture.end.stack, activity
     )
+
+
+def _raised_by_end(capture: CaptureState, link: events.Link) -> bool:
+    """Whether the end of the capture raised it itself: it was refused, as an instantiation may be."""
+    exc = capture.end_outcome.exc if capture.end_outcome is not None else None
+    return exc is not None and (exc.type, exc.message) == (link.type, link.message)
 
 
 def _links(capture: CaptureState) -> Iterator[tuple[events.ExceptionRecord, events.Link]]:

@@ -19,8 +19,13 @@ if TYPE_CHECKING:
 NAME = "log"
 MODULES: tuple[str, ...] = ()
 
-NOISE = {("cuCtxGetDevice_v2", 201), ("cuCtxGetDevice", 201), ("cuGetProcAddress_v2", 1)}
-"""Refusals of calls by which libraries ask whether something is there: no refusal of work (seen on driver 580)."""
+NOISE = {
+    ("cuCtxGetDevice_v2", 201),
+    ("cuCtxGetDevice", 201),
+    ("cuGetProcAddress_v2", 1),
+    ("cuFuncGetParamInfo", 1),  # our own: the graph walk asks until there are no more parameters
+}
+"""Refusals of calls by which somebody asks whether something is there: no refusal of work (seen on driver 580)."""
 
 
 def install(module: ModuleType | None, context: Context) -> Active | None:

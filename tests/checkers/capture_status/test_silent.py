@@ -296,3 +296,16 @@ def test_call_that_nobody_saw_is_said_with_the_lines_around_it(script, finds):
     finding = finds(s, "CGD116", line=3, level="warning", confidence="likely")
     assert "between script.py:2 and script.py:4; `extension.run(y)` ran there" in finding.message
     assert finding.consequences[-1].message.startswith("the program ended with")
+
+
+def test_an_error_of_the_end_itself_is_not_called_hidden(script, quiet):
+    s = script("with torch.cuda.graph(g):\n    launch(kernel)\n")
+    error = cuda_error(701)
+    with s.trace.capture(line=1) as capture:
+        capture.call("cuLaunchKernel", line=2, layer="bindings")
+        capture.end(raises=error)
+    link = events.Link(error.type, error.message, code=701, stack=s.at("with torch"))
+    s.trace.exception(link, where="capture-exit", cap=capture.id)
+    s.trace.exception(link)
+    s.trace.seal(1)
+    quiet(s)

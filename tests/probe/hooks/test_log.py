@@ -24,6 +24,8 @@ def test_reasons_get_the_call_that_follows_and_noise_is_left_out(recorder):
     recorder.driver.lines = [
         line("No CUDA context is current to the calling thread"),
         line("Returning 201 (CUDA_ERROR_INVALID_CONTEXT) from cuCtxGetDevice_v2"),
+        line("paramIndex 2 outside of kernel parameter count 2"),
+        line("Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuFuncGetParamInfo"),
         line("API call conflicts with a stream capture sequence initiated from the calling thread"),
         line("Returning 900 (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) from cuMemAlloc_v2"),
     ]
