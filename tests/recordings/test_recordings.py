@@ -37,14 +37,20 @@ def test_recorded_trace_gives_its_finding(trace, truth):
     assert [(f.rule.id, f.message) for f in others] == []
 
 
-def test_every_rule_of_the_block_has_a_recording_that_fires_it():
-    fired = {
-        rule
-        for index in TRACES.glob("python/expected.json")
-        for truth in json.loads(index.read_text()).values()
-        for rule in truth["rules"]
-    }
-    assert {f"CGD{number}" for number in range(101, 119)} <= fired
+UNRECORDED = {
+    "CGD406": "no recorder tells yet who holds a graph's outputs",
+    "CGD408": "no recorder on a GPU tells yet who works on a graph's memory between replays",
+    "CGD503": "torch lets the launch pass and the driver refuses the instantiation, which no checker ties to it yet",
+    "CGD504": "no script with a cooperative launch has run on a GPU yet",
+}
+"""Rules that no recording fires, and why. A line goes when its recording comes."""
+
+
+def test_every_rule_has_a_recording_that_fires_it():
+    report = diagnose(sorted(TRACES.glob("*/*.jsonl.gz")))
+    fired = {finding.rule.id for finding in report.findings}
+    rules = {rule.rule for checker in report.checkers for rule in checker.rules}
+    assert rules - fired == set(UNRECORDED)
 
 
 def test_recordings_name_no_machine():

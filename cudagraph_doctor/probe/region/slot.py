@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from abc import ABC, abstractmethod
 
 from cudagraph_doctor.probe.region.anchors import let_go, locals_of
 from cudagraph_doctor.probe.region.held import weak
@@ -62,7 +63,7 @@ class Look:
         self._running.clear()
 
 
-class Slot:
+class Slot(ABC):
     """One slot. Subclasses know how it is found again."""
 
     __slots__ = (
@@ -95,9 +96,9 @@ class Slot:
         """Version counter of the tensor that the region found, as last seen."""
         self.told = False
 
+    @abstractmethod
     def find(self, look: Look) -> Any:
         """What is in it now; MISSING, OPAQUE, or GONE where it is out of reach."""
-        raise NotImplementedError
 
 
 class GlobalSlot(Slot):
