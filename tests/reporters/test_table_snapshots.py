@@ -15,6 +15,7 @@ from cudagraph_doctor.report import (
     DeviceInfo,
     EvidenceSpan,
     Exit,
+    Limit,
     ProcessInfo,
     StatusStep,
     Timeline,
@@ -74,6 +75,13 @@ def test_an_end_that_nothing_explains_is_not_shown_as_clean(report_with):
     assert "! No finding explains how the target ended: 1 rule checked" in text
     assert "✓" not in text
     assert "No findings" not in text
+
+
+def test_an_incomplete_diagnosis_is_not_shown_as_clean(report_with):
+    limit = Limit("torch.compile at serve.py:7", "it was recorded uncompiled", incomplete=True)
+    text = render(report_with(limits=(limit,)))
+    assert "! No findings, but the diagnosis is incomplete: 1 rule checked" in text
+    assert "✓" not in text
 
 
 def test_a_warning_beside_an_end_that_nothing_explains(report_with, finding):

@@ -59,13 +59,16 @@ def verdict(report: Report, glyphs: Glyphs) -> Text:
     else:
         rules = [rule for checker in report.checkers if checker.state == "ran" for rule in checker.rules]
         checked = sum(rule.checked for rule in rules)
-        spoilt = report.unexplained_end or report.refusal or report.gate.violations
+        incomplete = any(limit.incomplete for limit in report.limits)
+        spoilt = report.unexplained_end or report.refusal or report.gate.violations or incomplete
         clean = checked and not failed and report.captures and not spoilt
         line.append(f"{glyphs.good if clean else glyphs.warn} ", style="good" if clean else "warning")
         if report.unexplained_end:
             line.append("No finding explains how the target ended", style="warning")
         else:
             line.append("No findings", style="bold")
+            if incomplete:
+                line.append(", but the diagnosis is incomplete", style="warning")
         line.append(f": {wording.count(checked, 'rule')} checked" if checked else ", but no rule was checked")
         if not report.captures:
             line.append(", and nothing was captured")
